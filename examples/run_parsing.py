@@ -16,7 +16,7 @@ encoder, or from its first layers (`--num_layers`):
 
 `--learning_rate` is then that of the encoder's parameters, `--new_learning_rate` that of the others; from scratch all
 are new. Both rise in the first `--warmup_steps` (a share of all steps, if below 1) and then fall to zero.
-`--columns upos xpos feats lemma` teaches a `rng_transformer` to tag and to lemmatise too, and
+`--columns upos xpos feats lemma` teaches a `rng_transformer` to tag and to lemmatise too (`--use_lexicon` better), and
 `--config_overrides '{"num_segmentation_layers": 6}'` to find where sentences begin, from files with paragraphs
 (`# newpar`, `# newdoc`). `--treebanks`, a name for each training file, tells treebanks apart that differ in their
 annotation; the parser follows the first by default.
@@ -60,7 +60,13 @@ from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTr
 import hf_structure
 from hf_structure import AutoModelForDependencyParsing, G2GTransformerConfig, ParsingCollator
 from hf_structure.algorithms.trees import is_tree
-from hf_structure.algorithms.word_annotations import features_label, lemma_rule
+from hf_structure.algorithms.word_annotations import (
+    Annotated,
+    features_label,
+    known_lemmas,
+    known_words,
+    lemma_rule,
+)
 from hf_structure.data.collators import IGNORE_INDEX
 from hf_structure.data.conllu import PARAGRAPHS, ConlluSentence, by_paragraph, read_conllu
 from hf_structure.data.corpus import GRAPH_FORMATS, column_numbers, guess_format
@@ -144,6 +150,9 @@ class ParsingModelArguments(ModelArguments):
             "choices": list(PREDICTED),
         },
     )
+    use_lexicon: bool = option(
+        False, "Correct lemmas by the words of the first training file, and by the lemmas of all of them."
+    )
 
 
 @dataclass
@@ -216,7 +225,10 @@ def check_options(args: ParsingModelArguments, training_args: ParsingTrainingArg
         raise ValueError("--use_swap is for a g2g_transformer: others predict crossing arcs as they are")
     if args.columns and not hasattr(config_class, "columns"):
         raise ValueError("--columns is for a rng_transformer: others predict heads and labels alone")
-    given = {name for name in ("encoder", "use_swap", "no_labels", "use_tags", "columns") if getattr(args, name)}
+    if args.use_lexicon and not {"lemma", "upos", "xpos"} <= {*args.columns} and not args.model_name_or_path:
+        raise ValueError("--use_lexicon corrects lemmas by their tags: it needs --columns lemma upos xpos")
+    of_new_parsers = ("encoder", "use_swap", "no_labels", "use_tags", "columns", "use_lexicon")
+    given = {name for name in of_new_parsers if getattr(args, name)}
     if args.tokenizer_name != "words":
         given.add("tokenizer_name")
     if args.model_name_or_path and given:
@@ -240,6 +252,15 @@ def annotations(sentence: ConlluSentence) -> dict[str, list[str | None]]:
     feats = [None if word.upos == "_" else features_label(word.upos, word.feats) for word in sentence.words]
     lemma = [None if word.lemma == "_" else lemma_rule(word.form, word.lemma) for word in sentence.words]
     return {"upos": upos, "xpos": xpos, "feats": feats, "lemma": lemma}
+
+
+def lexicon_of(files: list[str]) -> dict[str, str | dict[str, str]]:
+    """What corrects the lemmas of a parser, from its training files."""
+
+    def words(file: str) -> Iterator[Annotated]:
+        return ((w.form, w.lemma, w.upos, w.xpos) for sentence in read_conllu(file) for w in sentence.words)
+
+    return {"known_words": known_words(words(files[0])), "known_lemmas": known_lemmas(chain(*map(words, files)))}
 
 
 def read_paragraphs(path: str, treebank: str | None = None) -> Iterator[dict]:
@@ -584,6 +605,8 @@ def main() -> None:
     trees = {part: read_trees(names, corpora, treebanks[part]) for part, names in files.items() if names}
     if not model_args.model_name_or_path:
         settings = treebank_settings(model_args.model_type, data_args, treebanks["train"]) | settings
+        if model_args.use_lexicon:
+            settings = lexicon_of(files["train"]) | settings
     tokenizer = load_tokenizer(model_args, trees.get("train"))
     model = load_model(model_args, settings, tokenizer, trees.get("train"))
     tokenizer.model_max_length = model.config.max_words

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from transformers import PreTrainedConfig
 
@@ -17,14 +17,15 @@ class Column:
         name (`str`): Its name.
         vocabulary (`Mapping[int, str]`, *optional*): Names of its ids; without it, the values are numbers.
         of_punctuation (`str`, *optional*): The value of a punctuation mark that is restored to a tree by rule.
-        spelled (`Callable[[str, str], str]`, *optional*): What a name of the vocabulary means for a word, if not the
-            name itself: `spelled("lower-1+", "Cats")` is the lemma `"cat"`.
+        spelled (`Callable[[Sequence, Sequence[str], Mapping[str, Sequence]], list[str]]`, *optional*): What names of
+            the vocabulary (or lists of the best ones) mean for the words of a sentence, if not the names themselves,
+            given the names in the other columns: `spelled(["lower-1+"], ["Cats"], {})` is `["cat"]`.
     """
 
     name: str
     vocabulary: Mapping[int, str] | None = None
     of_punctuation: str | None = None
-    spelled: Callable[[str, str], str] | None = None
+    spelled: Callable[[Sequence[Any], Sequence[str], Mapping[str, Sequence[Any]]], list[str]] | None = None
 
 
 PROBABILITIES = Column("probabilities")  # of heads

@@ -73,7 +73,8 @@ class DecoderOutput(ModelOutput):
             Syntactic height of each word; meaningless for padding.
         columns (`dict[str, torch.Tensor]`, tensors of shape `(batch_size, k, num_words)`): What the model says of each
             word of a tree, by the names of its [`~hf_structure.abilities.Column`]s: `"probabilities"` of its head,
-            `"labels"` (ids, -1 where `heads` is), ...
+            `"labels"` (ids, -1 where `heads` is), ...; of shape `(batch_size, k, num_words, best)` where a lexicon
+            chooses among the best ids.
     """
 
     heads: torch.Tensor | None = None

@@ -5,7 +5,16 @@ import zlib
 
 import pytest
 
-from hf_structure.algorithms.word_annotations import features_label, features_of, form_ids, lemma_of, lemma_rule
+from hf_structure.algorithms.word_annotations import (
+    Lexicon,
+    features_label,
+    features_of,
+    form_ids,
+    known_lemmas,
+    known_words,
+    lemma_of,
+    lemma_rule,
+)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +61,57 @@ def test_the_rule_is_as_short_as_any():
 @pytest.mark.parametrize("rule", ["lower-4+", "lower-3+", "keep-9+x"])
 def test_a_rule_that_does_not_fit_leaves_the_word(rule):
     assert lemma_of(rule, "Abc") == "Abc"
+
+
+# Form, lemma, UPOS and XPOS of the words of a text, partly annotated by a tagger.
+TEXT = [
+    *[("they", "they", "PRON", "PRP"), ("Fled", "flee", "VERB", "VBD"), ("Fri", "Friday", "PROPN", "NNP")],
+    *[("saw", "see", "VERB", "VBD"), ("saw", "saw", "VERB", "VBD"), ("saw", "see", "VERB", "VBD")],
+    *[("saw", "saw", "NOUN", "NN"), ("x y", "xy", "NOUN", "NN"), ("7", "seven", "NUM", "CD"), ("cats", "_", "X", "_")],
+    *[("Depict", "depict", "VERB", "VB"), ("depict", "depict", "VERB", "VBP")],
+    *[("Oslo", "Oslo", "PROPN", "NNP")] * 2,
+    *[("quickened", "quickene", "VERB", "VBD")] * 3,
+    *[("co-op", "co-op", "NOUN", "NN"), ("9th", "9th", "ADJ", "JJ")] * 2,
+    ("rare", "rare", "ADJ", "JJ"),
+]
+
+
+def test_known_words():
+    assert known_words(TEXT) == {
+        "NNP keep-0+": "Oslo",
+        "NNP keep-0+day": "Fri",
+        "VB lower-0+": "Depict",
+        "VBD lower-1+": "quickened",
+        "VBD lower-1+e": "Fled",
+        "VBD lower-2+ee": "saw",
+    }
+
+
+def test_known_lemmas():
+    """Not `quickene`, which is no word of the text, and none of names, numbers and closed classes."""
+    assert known_lemmas(TEXT) == "co-op depict saw"
+    assert known_lemmas(TEXT, min_frequency=1) == "co-op depict rare saw"
+
+
+LEXICON = Lexicon.read(tuple(known_words(TEXT).items()), known_lemmas(TEXT))
+
+
+@pytest.mark.parametrize(
+    ("form", "upos", "xpos", "rules", "lemma"),
+    [
+        ("saw", "VERB", "VBD", ["lower-0+", "lower-1+w"], "see"),  # a known word, whatever the rules say
+        ("saw", "NOUN", "NN", ["lower-0+", "lower-2+ee"], "saw"),  # not with this tag
+        ("Saw", "VERB", "VBD", ["lower-0+", "lower-2+ee"], "saw"),  # nor as it is written
+        ("depicting", "VERB", "VBG", ["lower-3+e", "lower-4+", "lower-3+"], "depict"),
+        ("depicting", "VERB", "VBG", ["lower-3+e", "lower-4+"], "depicte"),  # nothing known: the best rule
+        ("Depicting", "PROPN", "NNP", ["lower-3+e", "lower-3+"], "depicte"),  # a name need not be a word
+        ("depicting", "VERB", "VBG", ["lower-0+", "lower-3+"], "depicting"),  # a word that is its own lemma
+        ("fleeing", "VERB", "VBG", ["lower-4+", "lower-3+"], "flee"),  # lemmas of known words are known
+        ("sees", "VERB", "VBZ", ["lower-1+"], "see"),  # there are no other rules
+    ],
+)
+def test_a_lexicon_corrects_lemmas(form, upos, xpos, rules, lemma):
+    assert LEXICON.lemma(rules, form, upos, xpos) == lemma
 
 
 def test_features():

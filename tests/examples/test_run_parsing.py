@@ -638,7 +638,7 @@ def tagger(script, treebanks, tmp_path_factory) -> Path:
         *("--model_type", "rng_transformer", "--config_overrides", json.dumps(sizes), "--new_learning_rate", "0.01"),
         *("--train_file", treebanks / "train.conllu", treebanks / "other.conllu", "--treebanks", "one", "other"),
         *("--validation_file", treebanks / "dev.conllu", "--output_dir", output_dir, "--num_train_epochs", "12"),
-        *("--columns", *COLUMNS, *OPTIONS, *SMALL_BATCHES, "--load_best_model_at_end", "False"),
+        *("--columns", *COLUMNS, "--use_lexicon", *OPTIONS, *SMALL_BATCHES, "--load_best_model_at_end", "False"),
     )
     return output_dir
 
@@ -656,10 +656,17 @@ def test_columns_are_learned(tagger, treebanks):
             for word, value in zip(sentence.words, tree.columns[name], strict=True)
         ]
         right = sum(expected == value for expected, value in pairs) / len(pairs)
-        if name == "feats":  # counted with their part of speech in training
-            assert right >= scores["eval_feats"] - 1e-9
+        if name in ("feats", "lemma"):  # in training counted with their part of speech, and not corrected
+            assert right >= scores[f"eval_{name}"] - 1e-9
         else:
             assert right == pytest.approx(scores[f"eval_{name}"])
+
+
+def test_the_lexicon_is_that_of_the_training_files(tagger):
+    config = AutoConfig.from_pretrained(tagger)
+    assert config.known_words["VB lower-1+"] == "hears sees"
+    assert "cat" in config.known_lemmas.split()
+    assert config.lexicon.lemma(["lower-0+"], "sees", "VERB", "VB") == "see"
 
 
 def test_columns_reach_words_and_conllu(tagger):
@@ -697,6 +704,7 @@ def test_sentences_that_the_model_finds(tagger):
     [
         (["--treebanks", "one"], "--treebanks names 1 treebanks, one for each training file: there are 2"),
         (["--model_type", "g2g_transformer", "--columns", "upos"], "--columns is for a rng_transformer"),
+        (["--columns", "upos", "lemma", "--use_lexicon"], "it needs --columns lemma upos xpos"),
     ],
 )
 def test_wrong_commands_of_columns(treebanks, run, tmp_path, options, message):

@@ -705,6 +705,26 @@ def test_columns_do_not_depend_on_the_batch():
         assert_close(found, starts[row : row + 1, :length])
 
 
+def test_a_lexicon_chooses_among_the_best_rules():
+    rules = ["lower-0+", "lower-1+", "lower-2+", "lower-3+", "lower-4+"]
+    columns = COLUMNS | {"lemma": rules, "xpos": ["NN", "VB"]}
+    model = tiny_model(**(TAGGER | {"columns": columns, "known_lemmas": "cat"}))
+    seen = {}
+    model.tagger.register_forward_hook(lambda module, inputs, scores: seen.update(scores))
+    best = tag(model).columns["lemma"]
+    assert best.shape == (2, 1, 5, 4)
+    for row, length in enumerate(NUM_WORDS):
+        assert (best[row, 0, length:] == -1).all()
+        for word in range(length):
+            expected = sorted(range(5), key=lambda rule: -seen["lemma"][row, word, rule])[:4]
+            assert best[row, 0, word].tolist() == expected
+    lemmas = next(column for column in model.config.abilities.columns if column.name == "lemma")
+    named = {"upos": ["NOUN", "NOUN"], "xpos": ["NN", "NN"]}
+    assert lemmas.spelled([["lower-2+", "lower-0+", "lower-1+"]] * 2, ["Cats", "dogs"], named) == ["cat", "do"]
+    with pytest.raises(StrictDataclassError, match="need the columns lemma, upos and xpos"):
+        tiny_model(**TAGGER, known_lemmas="cat")
+
+
 def test_forms_and_treebanks_are_read():
     model = tiny_model(**TAGGER)
     logits = model(**PIECES, form_ids=FORMS).logits

@@ -7,9 +7,16 @@ stand behind their part of speech, `NOUN Number=Plur`, so that a choice of the l
 """
 
 import zlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby, takewhile
+from typing import Any
 
+CANDIDATES = 4  # best rules among which a lexicon chooses
+OPEN_CLASSES = {"ADJ", "ADV", "NOUN", "VERB"}  # parts of speech whose words are inflected, without names
 CASINGS = {"lower": str.lower, "keep": str, "title": str.capitalize, "upper": str.upper}
 
 
@@ -54,15 +61,95 @@ def lemma_of(rule: str, form: str) -> str:
     return form if kept < 0 else cased[:kept] + added or form
 
 
+@dataclass(frozen=True)
+class Lexicon:
+    """
+    What is known of words, and corrects rules that were predicted for them.
+
+    Args:
+        rules (`Mapping[tuple[str, str], str]`): The rules of words as they are written, with their XPOS.
+        lemmas (`Set[str]`): Known lemmas, in lower case.
+    """
+
+    rules: Mapping[tuple[str, str], str]
+    lemmas: AbstractSet[str]
+
+    @classmethod
+    @lru_cache(maxsize=4)
+    def read(cls, known_words: tuple[tuple[str, str], ...], known_lemmas: str) -> "Lexicon":
+        """The lexicon of what [`known_words`] and [`known_lemmas`] give; the lemmas of known words are known, too."""
+        rules = {}
+        for key, forms in known_words:
+            xpos, _, rule = key.partition(" ")
+            rules |= {(form, xpos): rule for form in forms.split()}
+        lemmas = {lemma_of(rule, form).lower() for (form, _), rule in rules.items()}
+        return cls(rules, lemmas.union(known_lemmas.split()))
+
+    def lemma(self, rules: Sequence[str], form: str, upos: str, xpos: str) -> str:
+        """
+        The lemma of a word, given its best rules, the best first: that of the lexicon, if it has the word with this
+        XPOS. Else the best rule's, unless this one changes a word of an open class into something unknown, while one
+        of the next rules finds a known lemma: `depicting` is not `depicte` if `depict` is known.
+        """
+        if rule := self.rules.get((form, xpos)):
+            return lemma_of(rule, form)
+        best, *others = (lemma_of(rule, form) for rule in rules)
+        if upos not in OPEN_CLASSES or best.lower() == form.lower() or best.lower() in self.lemmas:
+            return best
+        return next((lemma for lemma in others if lemma.lower() in self.lemmas), best)
+
+
+Annotated = tuple[str, str, str, str]  # form, lemma, UPOS and XPOS of a word
+
+
+def known_words(words: Iterable[Annotated]) -> dict[str, str]:
+    """
+    The most frequent rule of each word with its XPOS, for [`Lexicon`]: words, parted by spaces, by `"XPOS rule"`.
+    Words in lower case that are their own lemmas are left out, and those without letters.
+    """
+    counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for form, lemma, _, xpos in words:
+        if lemma != "_" and " " not in form and form.lower() != form.upper():
+            counts[form, xpos][lemma] += 1
+    known = defaultdict(list)
+    for (form, xpos), lemmas in counts.items():
+        lemma = lemmas.most_common(1)[0][0]
+        if not form.islower() or lemma != form:
+            known[f"{xpos} {lemma_rule(form, lemma)}"].append(form)
+    return {key: " ".join(sorted(forms)) for key, forms in sorted(known.items())}
+
+
+def known_lemmas(words: Iterable[Annotated], min_frequency: int = 2) -> str:
+    """
+    Lemmas in lower case, parted by spaces, for [`Lexicon`]: words of open classes, of letters and hyphens, that are
+    their own lemmas so often at least. Lemmas that only inflected words have do not count: a tagger's may be wrong.
+    """
+    own = Counter(
+        lemma.lower() for form, lemma, upos, _ in words if upos in OPEN_CLASSES and form.lower() == lemma.lower()
+    )
+    frequent = (lemma for lemma, count in own.items() if count >= min_frequency)
+    return " ".join(sorted(lemma for lemma in frequent if lemma.replace("-", "").isalpha()))
+
+
 def features_label(upos: str, feats: str) -> str:
     """The label of the features of a word with this part of speech."""
     return f"{upos} {feats}"
 
 
-def features_of(label: str, form: str = "") -> str:
+def features_of(label: str) -> str:
     """The features of a label, as FEATS of CoNLL-U."""
     return label.partition(" ")[2]
 
 
-# What the names of a column mean for a word, if not themselves.
-SPELLED = {"lemma": lemma_of, "feats": features_of}
+def spell_lemmas(
+    rules: Sequence[Any], words: Sequence[str], columns: Mapping[str, Sequence[str]], lexicon: Lexicon | None = None
+) -> list[str]:
+    """The lemmas of words: of the best rule of each, or with a lexicon of its best rules, given their tags."""
+    if lexicon is None:
+        return list(map(lemma_of, rules, words))
+    return list(map(lexicon.lemma, rules, words, columns["upos"], columns["xpos"]))
+
+
+def spell_features(labels: Sequence[str], words: Sequence[str], columns: Mapping[str, Sequence[str]]) -> list[str]:
+    """The features of labels."""
+    return list(map(features_of, labels))

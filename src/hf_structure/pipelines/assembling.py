@@ -110,13 +110,12 @@ def _trees(
     for rank, heads in enumerate(decoded["heads"][:, :length].tolist()):
         if heads[0] < 0:
             break  # there are no more trees
+        named = {column.name: _named(decoded["columns"][column.name][rank, :length], column) for column in columns}
         predictions: dict[str, list | None] = dict.fromkeys(FIELDS)
         for column in columns:
-            values = decoded["columns"][column.name][rank, :length].tolist()
-            if column.vocabulary is not None:
-                values = [column.vocabulary[number] for number in values]
+            values = named[column.name]
             if column.spelled is not None:
-                values = [column.spelled(*pair) for pair in zip(values, seen, strict=True)]
+                values = column.spelled(values, seen, named)
             if restored:
                 known = iter(values)
                 values = [next(known) if kept else column.of_punctuation for kept in keep]
@@ -126,6 +125,17 @@ def _trees(
         tree["log_probability"] = min(decoded["log_probs"][rank].item(), 0.0) if "log_probs" in decoded else None
         trees.append(tree | ({"columns": predictions} if predictions else {}))
     return trees
+
+
+def _named(values: torch.Tensor, column: Column) -> list:
+    """Values of words `(n,)`, or the best ones of each `(n, best)`, by their names if they have any."""
+    numbers = values.tolist()
+    names = column.vocabulary
+    if names is None:
+        return numbers
+    if values.dim() == 1:
+        return [names[number] for number in numbers]
+    return [[names[number] for number in best] for best in numbers]
 
 
 def _marginals(

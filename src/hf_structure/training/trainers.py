@@ -476,7 +476,8 @@ class ParsingTrainer(ScoringTrainer):
         has_label = has_head
         if "labels" in parsed.columns:
             has_label = has_head & (parsed.columns["labels"][:, 0] == labels)
-        has_value = [parsed.columns[name][:, 0] == columns[name] for name in predicted]
+        best = [parsed.columns[name][:, 0].reshape(*heads.shape, -1)[..., 0] for name in predicted]  # each (B, n)
+        has_value = [values == columns[name] for values, name in zip(best, predicted, strict=True)]
         counted = [is_word, *(is_word & right for right in (has_head, has_label, *has_value))]
         counted = torch.stack(counted, dim=1).cpu()  # (B, 3 + len(predicted), n)
         is_punctuation = pad_words([example["punctuation"] for example in examples], 0).bool().unsqueeze(1)

@@ -1,12 +1,13 @@
 """Recursive non-autoregressive Graph-to-Graph Transformer configuration."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal, cast
 
 from huggingface_hub.dataclasses import strict
 
 from hf_structure.abilities import PROBABILITIES, Abilities, Column, label_columns
-from hf_structure.algorithms.word_annotations import SPELLED, form_ids
+from hf_structure.algorithms.word_annotations import Lexicon, form_ids, spell_features, spell_lemmas
 from hf_structure.modules.configuration import EncoderConfig, chosen_layers, require_positive
 
 
@@ -32,6 +33,9 @@ class RNGTransformerConfig(EncoderConfig):
         columns (`dict[str, list[str]]`, *optional*): What else is predicted of each word: a name, such as `"upos"`,
             and its values in the order of their ids. Lemmas are edit rules, and features follow their part of speech,
             see [`~hf_structure.algorithms.word_annotations`].
+        known_words (`dict[str, str]`, *optional*), known_lemmas (`str`, *optional*):
+            What corrects predicted lemmas, see [`~hf_structure.algorithms.word_annotations.Lexicon`]; needs the
+            columns `"lemma"`, `"upos"` and `"xpos"`.
         column_size (`int`, defaults to 256): Width of the perceptron that precedes their scores.
         num_form_buckets (`int`, defaults to 0): Number of vectors for what words look like, which lower-case pieces do
             not show: hashes of a word as it is written, of its beginning, ends and shape (see
@@ -78,6 +82,8 @@ class RNGTransformerConfig(EncoderConfig):
     num_position_buckets: int = 0
     word_vectors: Literal["first_piece", "mean"] = "first_piece"
     columns: dict[str, list[str]] | None = None
+    known_words: dict[str, str] | None = None
+    known_lemmas: str | None = None
     column_size: int = 256
     num_form_buckets: int = 0
     form_size: int = 64
@@ -149,8 +155,16 @@ class RNGTransformerConfig(EncoderConfig):
     @property
     def _predicted(self) -> tuple[Column, ...]:
         """What is predicted of each word beside its head and label."""
+        spelled = {"feats": spell_features, "lemma": partial(spell_lemmas, lexicon=self.lexicon)}
         columns = (self.columns or {}).items()
-        return tuple(Column(name, dict(enumerate(values)), spelled=SPELLED.get(name)) for name, values in columns)
+        return tuple(Column(name, dict(enumerate(values)), spelled=spelled.get(name)) for name, values in columns)
+
+    @property
+    def lexicon(self) -> Lexicon | None:
+        """What corrects predicted lemmas, if anything does."""
+        if self.known_words is None and self.known_lemmas is None:
+            return None
+        return Lexicon.read(tuple((self.known_words or {}).items()), self.known_lemmas or "")
 
     @property
     def _initial_labels(self) -> tuple[str, ...] | None:
@@ -176,6 +190,8 @@ class RNGTransformerConfig(EncoderConfig):
         for name, values in (self.columns or {}).items():
             if not values:
                 raise ValueError(f"columns: {name} has no values")
+        if self.lexicon is not None and not {"lemma", "upos", "xpos"} <= (self.columns or {}).keys():
+            raise ValueError("known_words and known_lemmas need the columns lemma, upos and xpos")
         layers = self.num_segmentation_layers
         if layers and not self.num_lower_layers <= layers <= self.num_hidden_layers:
             raise ValueError(

@@ -30,6 +30,7 @@ from hf_structure.algorithms.spanning_tree import (
     tree_log_prob,
     tree_log_probs,
 )
+from hf_structure.algorithms.word_annotations import CANDIDATES
 from hf_structure.modeling_outputs import DecoderOutput, GraphParserOutput
 from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
 from hf_structure.modules.affine import all_rows
@@ -199,6 +200,7 @@ class RNGTransformerTagger(nn.Module):
         )
         self.activation = nn.LeakyReLU(0.1)
         self.dropout = Dropout(config.decoder_dropout)
+        self.num_rules = CANDIDATES if config.lexicon else 1
         self.speech_of_features = None
         if {"upos", "feats"} <= columns.keys():
             numbers = {upos: number for number, upos in enumerate(columns["upos"])}
@@ -211,12 +213,15 @@ class RNGTransformerTagger(nn.Module):
         return {name: column(hidden).float() for name, column in self.columns.items()}
 
     def best(self, scores: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """The best values `(B, n)`."""
+        """The best values `(B, n)`; of lemmas that a lexicon chooses among, the best rules `(B, n, CANDIDATES)`."""
         if self.speech_of_features is not None:
             speech = torch.tensor(self.speech_of_features, device=scores["feats"].device)
             others = speech != scores["upos"].argmax(-1, keepdim=True)  # (B, n, num_features)
             scores = scores | {"feats": scores["feats"].masked_fill(others, -torch.inf)}
-        return {name: values.argmax(-1) for name, values in scores.items()}
+        best = {name: values.argmax(-1) for name, values in scores.items()}
+        if self.num_rules > 1:
+            best["lemma"] = scores["lemma"].topk(min(self.num_rules, scores["lemma"].shape[-1])).indices
+        return best
 
 
 def sum_of_losses(scores: torch.Tensor, gold: torch.Tensor) -> torch.Tensor:
@@ -522,7 +527,9 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
             output.columns["label_probabilities"] = torch.stack(label_probs, dim=1)
         if self.tagger is not None:
             best = self.tagger.best(self._score_columns(sentences, last.vectors))
-            output.columns |= {name: torch.where(is_word, values.unsqueeze(1), -1) for name, values in best.items()}
+            for name, values in best.items():
+                known = is_word if values.dim() == 2 else is_word.unsqueeze(3)
+                output.columns[name] = torch.where(known, values.unsqueeze(1), -1)  # (B, k, n) or (B, k, n, best)
         return output
 
     @torch.no_grad()
