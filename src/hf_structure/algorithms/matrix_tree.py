@@ -27,6 +27,8 @@ from typing import NamedTuple
 
 import torch
 
+SMALL = 1e-30  # a pivot below which another word is eliminated first
+
 
 class LogPartition(torch.autograd.Function):
     """Log of the sum over trees of masked arc scores `(batch, n, n + 1)`; its gradient is the arcs' marginals."""
@@ -77,8 +79,8 @@ def _weights(arcs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 class Step(NamedTuple):
     """The elimination of word v, one of the k words that remain; the last of them takes its place."""
 
-    word: torch.Tensor  # (batch,): place of v; k - 1 in sentences of fewer than k words
-    busy: torch.Tensor  # (batch, 1): 0 for these sentences, in which nothing happens, else 1
+    word: torch.Tensor | None  # (batch,): place of v; None if it is the last one in all sentences
+    busy: torch.Tensor  # (batch, 1): 0 for sentences of fewer than k words, in which nothing happens, else 1
     column: torch.Tensor  # (batch, k - 1): w_dv of the others
     row: torch.Tensor  # (batch, k): w_vh / t_v of the root and the others
     total: torch.Tensor  # (batch, 1): t_v
@@ -91,44 +93,45 @@ class Step(NamedTuple):
         of_word = torch.cat([of_word[:, :1], of_word[:, 1:] + rest], dim=-1) / self.total  # a_vh
         slope = torch.cat([slope, to_word], dim=2)  # (batch, k - 1, k + 1)
         slope = torch.cat([slope, torch.nn.functional.pad(of_word, (0, 1))[:, None]], dim=1)  # (batch, k, k + 1)
-        return self._swap_with_last(slope)
+        return slope if self.word is None else _swap_with_last(slope, self.word)
 
-    def _swap_with_last(self, matrix: torch.Tensor) -> torch.Tensor:
-        """`(batch, k, k + 1)`, v and the last word having changed places."""
-        last = matrix.shape[1] - 1
-        places = torch.arange(last, device=matrix.device).expand(len(matrix), last)  # (batch, k - 1)
-        places = torch.where(places == self.word[:, None], last, places)
-        places = torch.cat([places, self.word[:, None]], dim=1)  # (batch, k)
-        heads = torch.nn.functional.pad(places + 1, (1, 0))  # (batch, k + 1)
-        matrix = matrix.gather(1, places[..., None].expand_as(matrix))  # (batch, k, k + 1)
-        return matrix.gather(2, heads[:, None].expand_as(matrix))  # (batch, k, k + 1)
+
+def _swap_with_last(matrix: torch.Tensor, word: torch.Tensor) -> torch.Tensor:
+    """`(batch, k, k + 1)`, a word `(batch,)` and the last one having changed places."""
+    last = matrix.shape[1] - 1
+    places = torch.arange(last, device=matrix.device).expand(len(matrix), last)  # (batch, k - 1)
+    places = torch.where(places == word[:, None], last, places)
+    places = torch.cat([places, word[:, None]], dim=1)  # (batch, k)
+    heads = torch.nn.functional.pad(places + 1, (1, 0))  # (batch, k + 1)
+    matrix = matrix.gather(1, places[..., None].expand_as(matrix))  # (batch, k, k + 1)
+    return matrix.gather(2, heads[:, None].expand_as(matrix))  # (batch, k, k + 1)
 
 
 def _eliminate(weights: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, list[Step]]:
     """
-    Eliminates the words of each sentence but one, always the one with the largest pivot.
+    Eliminates the words of each sentence but one: the last word, which moves no numbers, or where its pivot is nearly
+    zero, the one with the largest pivot.
 
     Returns log Z, the root weight that remains (1 if none does), and the steps.
     """
-    sentences = torch.arange(len(weights), device=weights.device)
     steps = []
     pivots = []  # 1 where a step does nothing
     for k in range(weights.shape[1], 1, -1):
         busy = lengths >= k
-        total, word = weights[..., 1:].sum(-1).max(-1)  # (batch,)
-        word = torch.where(busy, word, k - 1)
+        total = weights[:, -1, 1:].sum(-1)  # (batch,)
+        small = busy & (total < SMALL)
+        word = None
+        if small.any():
+            largest, word = weights[..., 1:].sum(-1).max(-1)  # (batch,)
+            word = torch.where(small, word, k - 1)
+            total = torch.where(small, largest, total)
+            weights = _swap_with_last(weights, word)
         pivots.append(torch.where(busy, total, 1))
         total = torch.where(busy & (total > 0), total, 1)[:, None]
         busy = busy.to(weights.dtype)[:, None]
-        row = weights[sentences, word] * busy / total  # (batch, k + 1)
-        column = weights[sentences, :, word + 1] * busy  # (batch, k)
-        taken = torch.arange(k - 1, device=weights.device) == word[:, None]  # the place that the last word takes
-        taken_head = torch.nn.functional.pad(taken, (1, 0))  # (batch, k)
-        row = torch.where(taken_head, row[:, k:], row[:, :k])
-        column = torch.where(taken, column[:, k - 1 :], column[:, : k - 1])
-        weights = torch.where(taken[..., None], weights[:, k - 1 :], weights[:, : k - 1])  # (batch, k - 1, k + 1)
-        weights = torch.where(taken_head[:, None], weights[..., k:], weights[..., :k])  # (batch, k - 1, k)
-        weights = torch.addcmul(weights, column[..., None], row[:, None])
+        row = weights[:, -1, :-1] * busy / total  # (batch, k)
+        column = weights[:, :-1, -1] * busy  # (batch, k - 1)
+        weights = torch.addcmul(weights[:, :-1, :-1], column[..., None], row[:, None])  # (batch, k - 1, k)
         weights.diagonal(1, 1, 2).zero_()
         steps.append(Step(word, busy, column, row, total))
     root = weights[:, 0, 0]
