@@ -68,6 +68,7 @@ TEXT = [
     *[("they", "they", "PRON", "PRP"), ("Fled", "flee", "VERB", "VBD"), ("Fri", "Friday", "PROPN", "NNP")],
     *[("saw", "see", "VERB", "VBD"), ("saw", "saw", "VERB", "VBD"), ("saw", "see", "VERB", "VBD")],
     *[("saw", "saw", "NOUN", "NN"), ("x y", "xy", "NOUN", "NN"), ("7", "seven", "NUM", "CD"), ("cats", "_", "X", "_")],
+    *[("a@b.c", "A@b.c", "X", "ADD"), ("Mp3s", "mp3", "NOUN", "NNS")],
     *[("Depict", "depict", "VERB", "VB"), ("depict", "depict", "VERB", "VBP")],
     *[("Oslo", "Oslo", "PROPN", "NNP")] * 2,
     *[("quickened", "quickene", "VERB", "VBD")] * 3,
@@ -80,6 +81,7 @@ def test_known_words():
     assert known_words(TEXT) == {
         "NNP keep-0+": "Oslo",
         "NNP keep-0+day": "Fri",
+        "NNS lower-1+": "Mp3s",
         "VB lower-0+": "Depict",
         "VBD lower-1+": "quickened",
         "VBD lower-1+e": "Fled",

@@ -705,6 +705,13 @@ def test_columns_do_not_depend_on_the_batch():
         assert_close(found, starts[row : row + 1, :length])
 
 
+def test_labels_of_initial_trees_have_the_order_of_their_ids():
+    """Not that of the file, in which "10" may come before "2"."""
+    labels = {str(number): f"l{number}" for number in (0, 1, 10, 11, 2, 3, 4, 5, 6, 7, 8, 9)}
+    config = RNGTransformerConfig.from_dict({"id2label": labels, "hidden_size": 8, "num_attention_heads": 2})
+    assert config.abilities.initial_labels == tuple(f"l{number}" for number in range(12))
+
+
 def test_a_lexicon_chooses_among_the_best_rules():
     rules = ["lower-0+", "lower-1+", "lower-2+", "lower-3+", "lower-4+"]
     columns = COLUMNS | {"lemma": rules, "xpos": ["NN", "VB"]}

@@ -6,6 +6,7 @@ end, and add others. `lower-1+` makes `cat` of `Cats`, `lower-3+y` `try` of `tri
 stand behind their part of speech, `NOUN Number=Plur`, so that a choice of the latter leaves those that go with it.
 """
 
+import re
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -105,11 +106,11 @@ Annotated = tuple[str, str, str, str]  # form, lemma, UPOS and XPOS of a word
 def known_words(words: Iterable[Annotated]) -> dict[str, str]:
     """
     The most frequent rule of each word with its XPOS, for [`Lexicon`]: words, parted by spaces, by `"XPOS rule"`.
-    Words in lower case that are their own lemmas are left out, and those without letters.
+    Words in lower case that are their own lemmas are left out, and those without letters or with `@`.
     """
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for form, lemma, _, xpos in words:
-        if lemma != "_" and " " not in form and form.lower() != form.upper():
+        if lemma != "_" and form.lower() != form.upper() and not re.search(r"[@\s]", form):
             counts[form, xpos][lemma] += 1
     known = defaultdict(list)
     for (form, xpos), lemmas in counts.items():

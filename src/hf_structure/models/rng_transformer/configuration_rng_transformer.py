@@ -170,7 +170,8 @@ class RNGTransformerConfig(EncoderConfig):
     def _initial_labels(self) -> tuple[str, ...] | None:
         if not self.use_graph_input:
             return None
-        return tuple(cast(dict[int, str], self.id2label).values()) if self.labelled else ()
+        labels = cast(dict[int, str], self.id2label)
+        return tuple(labels[number] for number in sorted(labels)) if self.labelled else ()
 
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""
