@@ -60,17 +60,12 @@ from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTr
 import hf_structure
 from hf_structure import AutoModelForDependencyParsing, G2GTransformerConfig, ParsingCollator
 from hf_structure.algorithms.trees import is_tree
-from hf_structure.algorithms.word_annotations import (
-    Annotated,
-    features_label,
-    known_lemmas,
-    known_words,
-    lemma_rule,
-)
+from hf_structure.algorithms.word_annotations import features_label, lemma_rule
 from hf_structure.data.collators import IGNORE_INDEX
 from hf_structure.data.conllu import PARAGRAPHS, ConlluSentence, by_paragraph, read_conllu
 from hf_structure.data.corpus import GRAPH_FORMATS, column_numbers, guess_format
 from hf_structure.data.files import plain_path
+from hf_structure.data.lexicons import Annotated, known_lemmas, known_words
 from hf_structure.data.normalization import keep_mask
 from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines
 from hf_structure.data.ud_folders import treebank_files, treebank_name

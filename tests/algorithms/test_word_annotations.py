@@ -10,11 +10,10 @@ from hf_structure.algorithms.word_annotations import (
     features_label,
     features_of,
     form_ids,
-    known_lemmas,
-    known_words,
     lemma_of,
     lemma_rule,
 )
+from hf_structure.data.lexicons import known_lemmas, known_words
 
 
 @pytest.mark.parametrize(

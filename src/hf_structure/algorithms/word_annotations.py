@@ -6,10 +6,8 @@ end, and add others. `lower-1+` makes `cat` of `Cats`, `lower-3+y` `try` of `tri
 stand behind their part of speech, `NOUN Number=Plur`, so that a choice of the latter leaves those that go with it.
 """
 
-import re
 import zlib
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
@@ -78,7 +76,7 @@ class Lexicon:
     @classmethod
     @lru_cache(maxsize=4)
     def read(cls, known_words: tuple[tuple[str, str], ...], known_lemmas: str) -> "Lexicon":
-        """The lexicon of what [`known_words`] and [`known_lemmas`] give; the lemmas of known words are known, too."""
+        """The lexicon of what [`~hf_structure.data.lexicons`] collects; the lemmas of known words are known, too."""
         rules = {}
         for key, forms in known_words:
             xpos, _, rule = key.partition(" ")
@@ -98,38 +96,6 @@ class Lexicon:
         if upos not in OPEN_CLASSES or best.lower() == form.lower() or best.lower() in self.lemmas:
             return best
         return next((lemma for lemma in others if lemma.lower() in self.lemmas), best)
-
-
-Annotated = tuple[str, str, str, str]  # form, lemma, UPOS and XPOS of a word
-
-
-def known_words(words: Iterable[Annotated]) -> dict[str, str]:
-    """
-    The most frequent rule of each word with its XPOS, for [`Lexicon`]: words, parted by spaces, by `"XPOS rule"`.
-    Words in lower case that are their own lemmas are left out, and those without letters or with `@`.
-    """
-    counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for form, lemma, _, xpos in words:
-        if lemma != "_" and form.lower() != form.upper() and not re.search(r"[@\s]", form):
-            counts[form, xpos][lemma] += 1
-    known = defaultdict(list)
-    for (form, xpos), lemmas in counts.items():
-        lemma = lemmas.most_common(1)[0][0]
-        if not form.islower() or lemma != form:
-            known[f"{xpos} {lemma_rule(form, lemma)}"].append(form)
-    return {key: " ".join(sorted(forms)) for key, forms in sorted(known.items())}
-
-
-def known_lemmas(words: Iterable[Annotated], min_frequency: int = 2) -> str:
-    """
-    Lemmas in lower case, parted by spaces, for [`Lexicon`]: words of open classes, of letters and hyphens, that are
-    their own lemmas so often at least. Lemmas that only inflected words have do not count: a tagger's may be wrong.
-    """
-    own = Counter(
-        lemma.lower() for form, lemma, upos, _ in words if upos in OPEN_CLASSES and form.lower() == lemma.lower()
-    )
-    frequent = (lemma for lemma, count in own.items() if count >= min_frequency)
-    return " ".join(sorted(lemma for lemma in frequent if lemma.replace("-", "").isalpha()))
 
 
 def features_label(upos: str, feats: str) -> str:

@@ -34,8 +34,8 @@ class RNGTransformerConfig(EncoderConfig):
             and its values in the order of their ids. Lemmas are edit rules, and features follow their part of speech,
             see [`~hf_structure.algorithms.word_annotations`].
         known_words (`dict[str, str]`, *optional*), known_lemmas (`str`, *optional*):
-            What corrects predicted lemmas, see [`~hf_structure.algorithms.word_annotations.Lexicon`]; needs the
-            columns `"lemma"`, `"upos"` and `"xpos"`.
+            What [`~hf_structure.data.lexicons`] collects, to correct predicted lemmas (see
+            [`~hf_structure.algorithms.word_annotations.Lexicon`]); needs the columns `"lemma"`, `"upos"` and `"xpos"`.
         column_size (`int`, defaults to 256): Width of the perceptron that precedes their scores.
         num_form_buckets (`int`, defaults to 0): Number of vectors for what words look like, which lower-case pieces do
             not show: hashes of a word as it is written, of its beginning, ends and shape (see
