@@ -16,10 +16,10 @@ encoder, or from its first layers (`--num_layers`):
 
 `--learning_rate` is then that of the encoder's parameters, `--new_learning_rate` that of the others; from scratch all
 are new. Both rise in the first `--warmup_steps` (a share of all steps, if below 1) and then fall to zero.
-`--columns upos xpos feats lemma` teaches a `rng_transformer` to tag and to lemmatise too (`--use_lexicon` better), and
-`--config_overrides '{"num_segmentation_layers": 6}'` to find where sentences begin, from files with paragraphs
-(`# newpar`, `# newdoc`). `--treebanks`, a name for each training file, tells treebanks apart that differ in their
-annotation; the parser follows the first by default.
+`--columns upos xpos feats lemma` teaches a `rng_transformer` to tag and lemmatise too (lemmas gain from
+`--use_lexicon`), and `--config_overrides '{"num_segmentation_layers": 6}'` to find where sentences begin, from files
+with paragraphs (`# newpar`, `# newdoc`). `--treebanks`, a name for each training file, tells treebanks apart that differ
+in their annotation; the parser follows the first by default.
 
 A folder in the place of a file stands for all treebanks in it, and in the folders below, whose files have the names of
 Universal Dependencies: `--train_file ud --validation_file ud --test_file ud` trains on `de_gsd-ud-train.conllu` and
@@ -65,7 +65,7 @@ from hf_structure.data.collators import IGNORE_INDEX
 from hf_structure.data.conllu import PARAGRAPHS, ConlluSentence, by_paragraph, read_conllu
 from hf_structure.data.corpus import GRAPH_FORMATS, column_numbers, guess_format
 from hf_structure.data.files import plain_path
-from hf_structure.data.lexicons import Annotated, known_lemmas, known_words
+from hf_structure.data.lexicons import known_lemmas, known_words
 from hf_structure.data.normalization import keep_mask
 from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines
 from hf_structure.data.ud_folders import treebank_files, treebank_name
@@ -146,7 +146,7 @@ class ParsingModelArguments(ModelArguments):
         },
     )
     use_lexicon: bool = option(
-        False, "Correct lemmas by the words of the first training file, and by the lemmas of all of them."
+        False, "Correct predicted lemmas with the words of the first training file and the lemmas of all of them."
     )
 
 
@@ -250,12 +250,9 @@ def annotations(sentence: ConlluSentence) -> dict[str, list[str | None]]:
 
 
 def lexicon_of(files: list[str]) -> dict[str, str | dict[str, str]]:
-    """What corrects the lemmas of a parser, from its training files."""
-
-    def words(file: str) -> Iterator[Annotated]:
-        return ((w.form, w.lemma, w.upos, w.xpos) for sentence in read_conllu(file) for w in sentence.words)
-
-    return {"known_words": known_words(words(files[0])), "known_lemmas": known_lemmas(chain(*map(words, files)))}
+    """Settings of a parser whose lemmas are corrected by a lexicon of its training files."""
+    every = chain.from_iterable(map(read_conllu, files))
+    return {"known_words": known_words(read_conllu(files[0])), "known_lemmas": known_lemmas(every)}
 
 
 def read_paragraphs(path: str, treebank: str | None = None) -> Iterator[dict]:

@@ -13,6 +13,7 @@ from hf_structure.algorithms.word_annotations import (
     lemma_of,
     lemma_rule,
 )
+from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.lexicons import known_lemmas, known_words
 
 
@@ -76,8 +77,14 @@ TEXT = [
 ]
 
 
+FORMS, *ANNOTATIONS = zip(*TEXT, strict=True)
+SENTENCES = [
+    ConlluSentence.from_words(FORMS).with_columns(dict(zip(("lemma", "upos", "xpos"), ANNOTATIONS, strict=True)))
+]
+
+
 def test_known_words():
-    assert known_words(TEXT) == {
+    assert known_words(SENTENCES) == {
         "NNP keep-0+": "Oslo",
         "NNP keep-0+day": "Fri",
         "NNS lower-1+": "Mp3s",
@@ -90,11 +97,11 @@ def test_known_words():
 
 def test_known_lemmas():
     """Not `quickene`, which is no word of the text, and none of names, numbers and closed classes."""
-    assert known_lemmas(TEXT) == "co-op depict saw"
-    assert known_lemmas(TEXT, min_frequency=1) == "co-op depict rare saw"
+    assert known_lemmas(SENTENCES) == "co-op depict saw"
+    assert known_lemmas(SENTENCES, min_frequency=1) == "co-op depict rare saw"
 
 
-LEXICON = Lexicon.read(tuple(known_words(TEXT).items()), known_lemmas(TEXT))
+LEXICON = Lexicon.read(tuple(known_words(SENTENCES).items()), known_lemmas(SENTENCES))
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,8 @@ class RNGTransformerConfig(EncoderConfig):
         for name, values in (self.columns or {}).items():
             if not values:
                 raise ValueError(f"columns: {name} has no values")
-        if self.lexicon is not None and not {"lemma", "upos", "xpos"} <= (self.columns or {}).keys():
+        has_lexicon = self.known_words is not None or self.known_lemmas is not None
+        if has_lexicon and not {"lemma", "upos", "xpos"} <= (self.columns or {}).keys():
             raise ValueError("known_words and known_lemmas need the columns lemma, upos and xpos")
         layers = self.num_segmentation_layers
         if layers and not self.num_lower_layers <= layers <= self.num_hidden_layers:
