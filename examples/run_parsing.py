@@ -18,8 +18,8 @@ encoder, or from its first layers (`--num_layers`):
 are new. Both rise in the first `--warmup_steps` (a share of all steps, if below 1) and then fall to zero.
 `--columns upos xpos feats lemma` teaches a `rng_transformer` to tag and lemmatise too (lemmas gain from
 `--use_lexicon`), and `--config_overrides '{"num_segmentation_layers": 6}'` to find where sentences begin, from files
-with paragraphs (`# newpar`, `# newdoc`). `--treebanks`, a name for each training file, tells treebanks apart that differ
-in their annotation; the parser follows the first by default.
+with paragraphs (`# newpar`, `# newdoc`). `--treebanks`, a name for each training file, tells treebanks apart that
+differ in their annotation; the parser follows the first by default.
 
 A folder in the place of a file stands for all treebanks in it, and in the folders below, whose files have the names of
 Universal Dependencies: `--train_file ud --validation_file ud --test_file ud` trains on `de_gsd-ud-train.conllu` and
