@@ -39,9 +39,11 @@ def ours(name: str, gold: list[ConlluSentence], texts: list[str]) -> tuple[Run, 
     model, tokenizer = load_parser(name, None, "cpu", dtype or "float32")
     parse = partial(hf_structure.parse, model=model, tokenizer=tokenizer, structure="dependency")
 
+    blanks = [blank(sentence) for sentence in gold]
+
     def words() -> str:
         trees = [parsed.dependency for parsed in parse([sentence.forms for sentence in gold])]
-        return "".join(str(tree.written_into(blank(sentence))) for sentence, tree in zip(gold, trees, strict=True))
+        return "".join(str(tree.written_into(sentence)) for sentence, tree in zip(blanks, trees, strict=True))
 
     sentences = "model" if abilities_of(model.config).segments else "split"
     return lambda: parse(texts, sentences=sentences).to_conllu(), words
@@ -107,10 +109,8 @@ def udpipe(path: str, gold: list[ConlluSentence], texts: list[str]) -> tuple[Run
 def blank(sentence: ConlluSentence) -> ConlluSentence:
     """Words and multi-word tokens alone."""
     nothing = ["_"] * len(sentence.words)
-    sentence = sentence.with_deps(nothing)
-    for column in ("lemma", "upos", "xpos", "feats", "head", "deprel"):
-        sentence = sentence.with_column(column, nothing)
-    return sentence
+    columns = ("lemma", "upos", "xpos", "feats", "head", "deprel")
+    return sentence.with_deps(nothing).with_columns(dict.fromkeys(columns, nothing))
 
 
 def score(gold: Path, system: Path) -> list[str]:

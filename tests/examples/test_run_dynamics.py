@@ -110,6 +110,12 @@ def test_pairs_are_looked_for_before_anything_is_measured(run, script, arguments
         run(*arguments, "--blimp", "./none")
 
 
+def test_runs_are_called_by_their_whole_folder(run, arguments, trained, tmp_path, capsys):
+    runs = [shutil.copytree(trained / "sf", tmp_path / f"mask-0.{tenths}") for tenths in (1, 5)]
+    run(*runs, *arguments[2:])
+    assert [row.split()[1] for row in capsys.readouterr().out.splitlines()[2:]] == ["mask-0.1", "mask-0.5"]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

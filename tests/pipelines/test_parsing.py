@@ -471,9 +471,9 @@ def test_model_with_weights_on_disk(any_folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "given", "kept"), [("bfloat16", "", "8192"), ("bfloat16", "5", "5"), (None, "", None)]
+    ("dtype", "given", "kept"), [("bfloat16", "", "8192"), ("bfloat16", "5", "5"), (None, "", "8192")]
 )
-def test_half_precision_keeps_its_kernels(folder, dtype, given, kept, monkeypatch):
+def test_kernels_of_half_precision_are_kept(folder, dtype, given, kept, monkeypatch):
     name = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
     monkeypatch.setenv(name, given)  # so that it is restored
     if not given:

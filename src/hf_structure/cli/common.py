@@ -285,10 +285,11 @@ def check_inputs(names: Sequence[str], output: str | None) -> None:
 
 
 def named_systems(arguments: list[str]) -> dict[str, str]:
-    """Names and files. Raises `ValueError` if two have one name."""
+    """Names and files or folders. Raises `ValueError` if two have one name."""
     systems = {}
     for name, file in map(_named, arguments):
-        name = name or plain_path(file).stem
+        path = plain_path(file)
+        name = name or (path.name if path.is_dir() else path.stem)
         if name in systems:
             raise ValueError(f"two systems are called {name!r}: name them, NAME=FILE")
         systems[name] = file

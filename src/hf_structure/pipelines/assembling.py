@@ -14,9 +14,9 @@ FIELDS = ("labels", "probabilities", "label_probabilities")  # columns that a tr
 
 
 def sentences_of(decoded: DecoderOutput) -> list[dict[str, Any]]:
-    """The output for each sentence of a batch, without the batch dimension, on the CPU."""
-    columns = {name: values.cpu() for name, values in (decoded.columns or {}).items()}
-    tensors = {name: values.cpu() for name, values in decoded.items() if name != "columns"}
+    """The output for each sentence of a batch, without the batch dimension: columns as lists, tensors on the CPU."""
+    columns = {name: values.tolist() for name, values in (decoded.columns or {}).items()}
+    tensors = {name: values.cpu().unbind() for name, values in decoded.items() if name != "columns"}
     size = len(next(iter(tensors.values())))
     return [
         {name: values[row] for name, values in tensors.items()}
@@ -110,7 +110,7 @@ def _trees(
     for rank, heads in enumerate(decoded["heads"][:, :length].tolist()):
         if heads[0] < 0:
             break  # there are no more trees
-        named = {column.name: _named(decoded["columns"][column.name][rank, :length], column) for column in columns}
+        named = {column.name: _named(decoded["columns"][column.name][rank][:length], column) for column in columns}
         predictions: dict[str, list | None] = dict.fromkeys(FIELDS)
         for column in columns:
             values = named[column.name]
@@ -127,15 +127,14 @@ def _trees(
     return trees
 
 
-def _named(values: torch.Tensor, column: Column) -> list:
-    """Values of words `(n,)`, or the best ones of each `(n, best)`, by their names if they have any."""
-    numbers = values.tolist()
+def _named(numbers: list, column: Column) -> list:
+    """The numbers of words, or those of the best values of each, by their names if they have any."""
     names = column.vocabulary
     if names is None:
         return numbers
-    if values.dim() == 1:
-        return [names[number] for number in numbers]
-    return [[names[number] for number in best] for best in numbers]
+    if isinstance(numbers[0], list):
+        return [[names[number] for number in best] for best in numbers]
+    return [names[number] for number in numbers]
 
 
 def _marginals(

@@ -218,7 +218,7 @@ class RNGTransformerTagger(nn.Module):
             speech = torch.tensor(self.speech_of_features, device=scores["feats"].device)
             others = speech != scores["upos"].argmax(-1, keepdim=True)  # (B, n, num_features)
             scores = scores | {"feats": scores["feats"].masked_fill(others, -torch.inf)}
-        best = {name: values.argmax(-1) for name, values in scores.items()}
+        best = {name: values.argmax(-1) for name, values in scores.items() if name != "lemma" or self.num_rules == 1}
         if self.num_rules > 1:
             best["lemma"] = scores["lemma"].topk(min(self.num_rules, scores["lemma"].shape[-1])).indices
         return best
