@@ -2,6 +2,7 @@
 
 import io
 import os
+import resource
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -63,6 +64,22 @@ def fail(call, capsys) -> Callable[..., tuple[str, str]]:
         return error.value.code, output
 
     return fail
+
+
+@pytest.fixture
+def small_files() -> Callable[[], AbstractContextManager[None]]:
+    """`with small_files()`: a limit on the size of files, for pytest's own, too, stands in for a full disk."""
+
+    @contextmanager
+    def limited() -> Iterator[None]:
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    return limited
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@ import io
 import json
 import lzma
 import os
-import resource
 import subprocess
 import sys
 from dataclasses import asdict
@@ -564,17 +563,11 @@ def test_what_is_too_long_for_the_model_can_be_left_out(g2g_transformer, capsys,
     assert f"1 sentences left out that are too long, the first one long.conllu:{LINES + 1}" in complaints
 
 
-def test_output_that_fails_names_its_file(folder, here):
-    """A limit on the size of files stands in for a full disk."""
+def test_output_that_fails_names_its_file(folder, here, small_files):
     Path("many.txt").write_text("the cat\n" * 200)
     Path("out.txt").write_text("old")
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
-    try:
-        with pytest.raises(SystemExit, match=r"^hf-structure: out\.txt: File too large$"):
-            main(["parse", "--model", str(folder), "--output", "out.txt", "many.txt"])
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with small_files(), pytest.raises(SystemExit, match=r"^hf-structure: out\.txt: File too large$"):
+        main(["parse", "--model", str(folder), "--output", "out.txt", "many.txt"])
     assert Path("out.txt").read_text() == "old"
 
 
