@@ -72,6 +72,12 @@ def test_a_file_without_tags(call, tagged_g2g_transformer, name):
     assert complaints.count("\n") == 1
 
 
+def test_tags_of_a_file_are_drawn(run, here):
+    assert ">NOUN</text>" in run("render", "gold.conllu", "--format", "svg")
+    assert "cat  NOUN   nsubj" in run("render", "gold.conllu", "--format", "text")
+    assert "NOUN" not in run("render", "none.conllu", "--format", "svg")
+
+
 def test_models_without_tags_ignore_them(call, g2g_transformer):
     command = ("parse", "--model", g2g_transformer, "--format", "json")
     assert call(*command, "gold.conllu") == call(*command, "none.conllu")

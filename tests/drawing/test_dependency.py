@@ -192,6 +192,17 @@ def test_text_golden():
     )
 
 
+def test_text_with_lemmas_and_tags():
+    options = {"tags": ["NOUN", "VERB", ""], "lemmas": ["dog", "bark", ""]}
+    assert dependency_text(["dogs", "barked", "!"], [2, 0, 2], ["nsubj", "root", "punct"], **options) == (
+        "╭─►  1  dogs    dog   NOUN  nsubj  ← 2 barked\n"
+        "├──  2  barked  bark  VERB  root\n"
+        "╰─►  3  !                   punct  ← 2 barked"
+    )
+    with pytest.raises(ValueError, match="1 words but 2 lemmas"):
+        dependency_text(["Hi"], [0], lemmas=["hi", "ho"])
+
+
 def test_text_without_labels_and_of_one_word():
     assert dependency_text(["狗", "barks"], [2, 0]) == "╭─►  1  狗     ← 2 barks\n╰──  2  barks  root"
     assert dependency_text(["Hi"], [0]) == "1  Hi  root"

@@ -220,6 +220,21 @@ def test_to_displacy():
     }
 
 
+def test_tags_and_lemmas_are_shown():
+    """None, for a word that the model did not see, is an empty place."""
+    columns = {"upos": ["NOUN", "VERB", None], "lemma": ["dog", "bark", None], "xpos": ["NNS", "VBD", None]}
+    tree = DependencyTree(["dogs", "barked", "!"], [2, 0, 2], ["nsubj", "root", "punct"], columns=columns)
+    assert tree.to_svg() == tree.to_svg(tags=["NOUN", "VERB", ""]) != tree.to_svg(tags=["NNS", "VBD", ""])
+    assert str(tree).splitlines()[0] == "╭─►  1  dogs    dog   NOUN  nsubj  ← 2 barked"
+    assert tree.to_displacy()["words"] == [
+        {"text": "dogs", "tag": "NOUN", "lemma": "dog"},
+        {"text": "barked", "tag": "VERB", "lemma": "bark"},
+        {"text": "!", "tag": ""},
+    ]
+    constituents = ConstituencyTree(["dogs", "barked", "!"], [(0, 3)])
+    assert ">NOUN</text>" in Parse(tree.words, tree, constituents).to_svg()
+
+
 @settings(deadline=None)
 @given(trees())
 def test_to_displacy_keeps_every_arc(tree):

@@ -1,8 +1,12 @@
 """Words of trees one by one, the way through a tree, and what is kept of the text."""
 
+import sys
+from functools import partial
+
 import networkx
 import nltk
 import pytest
+import resvg_py
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -173,7 +177,11 @@ def test_save(tmp_path, suffix, begin):
 def test_save_png(tmp_path, monkeypatch):
     PARSE.save(tmp_path / "tree.PNG")
     assert (tmp_path / "tree.PNG").read_bytes().startswith(b"\x89PNG\r\n")
-    monkeypatch.setitem(__import__("sys").modules, "resvg_py", None)
+    draw = resvg_py.svg_to_bytes
+    monkeypatch.setattr(resvg_py, "svg_to_bytes", partial(draw, skip_system_fonts=True))
+    with pytest.warns(UserWarning, match="no font was found, so the PNG has no text"):
+        PARSE.save(tmp_path / "tree.png")
+    monkeypatch.setitem(sys.modules, "resvg_py", None)
     with pytest.raises(ImportError, match=r"PNG needs resvg-py: pip install 'hf_structure\[png\]'"):
         PARSE.save(tmp_path / "tree.png")
 

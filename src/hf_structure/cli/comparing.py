@@ -31,11 +31,17 @@ def read_comparisons(gold: str, system: str, input_format: str) -> Iterator[Tree
 
 
 def read_tree(sentence: ConlluSentence, name: str) -> DependencyTree:
-    """The tree of a sentence of the file `name`. Raises `ValueError` if there is none."""
+    """The tree of a sentence of the file `name`, with its tags and lemmas. Raises `ValueError` if there is none."""
     if sentence.heads is None:
         raise ValueError(f"{name}:{sentence.line}: words without a head: there is no tree to draw")
     labels = None if set(sentence.deprels) == {"_"} else sentence.deprels
-    return DependencyTree(sentence.forms, sentence.heads, labels)
+    columns = {name: [_known(getattr(word, name)) for word in sentence.words] for name in ("lemma", "upos")}
+    columns = {name: values for name, values in columns.items() if any(values)}
+    return DependencyTree(sentence.forms, sentence.heads, labels, columns=columns)
+
+
+def _known(value: str) -> str | None:
+    return None if value == "_" else value
 
 
 def _check_pair(pair: Sequence[ConlluSentence | None], names: Sequence[str]) -> None:

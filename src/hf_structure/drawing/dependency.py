@@ -9,7 +9,7 @@ from functools import partial
 from hf_structure.drawing.arcs import Arc, ArcDrawing, graph_arcs, stack_parts, tree_arcs
 from hf_structure.drawing.constituency import Brackets
 from hf_structure.drawing.layout import Row, Structure, sentence_svg
-from hf_structure.drawing.style import printable, text_cells
+from hf_structure.drawing.style import check_lengths, printable, text_cells
 
 _BOX = {"": " ", "lr": "─", "du": "│", "dr": "╭", "ru": "╰", "dru": "├", "dlr": "┬", "lru": "┴", "dlru": "┼"}
 
@@ -106,14 +106,18 @@ def dependency_text(
     heads: Sequence[int],
     labels: Sequence[str] | None = None,
     probabilities: Sequence[float | None] | None = None,
+    *,
+    tags: Sequence[str] | None = None,
+    lemmas: Sequence[str] | None = None,
 ) -> str:
     """
     Draws heads for a terminal: one word a line, with arcs at the left and arrows at the dependents.
 
-    A vertical line from one branch to the next is one arc. Each word is followed by its label, its head's number and
-    form (except for a root word) and probabilities below 0.95; `rule` marks a word that the model did not see.
-    Arguments and errors are those of `dependency_svg`.
+    A vertical line from one branch to the next is one arc. Each word is followed by its lemma and tag, where these are
+    given, its label, its head's number and form (except for a root word) and probabilities below 0.95; `rule` marks a
+    word that the model did not see. Arguments and errors are those of `dependency_svg`.
     """
+    check_lengths(words, tags=tags, lemmas=lemmas)
     arcs = tree_arcs(words, heads, labels, probabilities)
     labelled = any(arc.label for arc in arcs if arc.head)
     head_cells = []
@@ -125,6 +129,7 @@ def dependency_text(
     return text_rows(
         words,
         draw_text_arcs(arcs, len(words)),
+        *(list(column) for column in (lemmas, tags) if column is not None),
         [arc.label if labelled else "" for arc in arcs],
         head_cells,
         [_note(arc) for arc in arcs],

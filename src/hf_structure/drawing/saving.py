@@ -7,8 +7,12 @@ from typing import Any
 
 from hf_structure.data.files import path_beside
 from hf_structure.drawing.html import render_html
+from hf_structure.drawing.style import FONT
+from hf_structure.user_warnings import warn_user
 
 SCALE = 2  # pixels of a PNG for each of the SVG
+_SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"'
+_PROBE = f'{_SVG} font-family="{FONT}"><text y="9">{{}}</text></svg>'  # shows a letter, if there is a font
 
 
 def save_structures(structures: Sequence[Any], path: str | os.PathLike) -> None:
@@ -50,11 +54,17 @@ def _kept(structures: Sequence[Any]) -> list[Any]:
 
 
 def png_of(structure: Any, width: float | None = None) -> bytes:
-    """The picture of a structure as PNG; `width` as for its `to_svg`. Raises `ImportError` without resvg-py."""
+    """
+    The picture of a structure as PNG; `width` as for its `to_svg`. Raises `ImportError` without resvg-py, and warns
+    where the machine has no font for the text.
+    """
     try:
         from resvg_py import svg_to_bytes
     except ImportError as error:
         raise ImportError("PNG needs resvg-py: pip install 'hf_structure[png]'") from error
+    empty, letter = (bytes(svg_to_bytes(svg_string=_PROBE.format(text))) for text in ("", "x"))
+    if empty == letter:
+        warn_user("no font was found, so the PNG has no text: install one (fonts-dejavu-core on Debian), or save .svg")
     return bytes(svg_to_bytes(svg_string=structure.to_svg(width=width), zoom=SCALE, background="white"))
 
 

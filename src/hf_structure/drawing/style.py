@@ -23,7 +23,11 @@ DARK = {  # class -> what it colours, and its colour on dark pages
     **{f"line{i}": ("stroke", color) for i, color in enumerate(_DARK_ARCS)},
     **{f"fill{i}": ("fill", color) for i, color in enumerate(_DARK_ARCS)},
 }
-FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, 'Noto Sans', sans-serif"
+# Fonts of Linux are named, too: what makes PNG of pictures does not know which one `sans-serif` is.
+FONT = (
+    "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, 'Noto Sans', 'Liberation Sans', 'DejaVu Sans', "
+    "sans-serif"
+)
 WORD_SIZE = 16.0
 TAG_SIZE = 12.0
 LABEL_SIZE = 11.0

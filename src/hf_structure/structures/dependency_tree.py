@@ -196,7 +196,13 @@ class DependencyTree(Drawn, Value, TreeOfWords):
         set_columns(tokens, self.columns)
 
     def to_displacy(self) -> dict[str, Any]:
-        """The tree for `spacy.displacy.render(..., style="dep", manual=True)`, which draws no root arcs."""
+        """
+        The tree for `spacy.displacy.render(..., style="dep", manual=True)`, which draws no root arcs, with parts of
+        speech and lemmas, as far as they are known.
+        """
+        unknown = [""] * len(self.words)
+        columns = zip(self.words, self.texts("upos") or unknown, self.texts("lemma") or unknown, strict=True)
+        words = [{"text": word, "tag": tag} | ({"lemma": lemma} if lemma else {}) for word, tag, lemma in columns]
         arcs = [
             {
                 "start": min(head, word) - 1,
@@ -207,16 +213,22 @@ class DependencyTree(Drawn, Value, TreeOfWords):
             for head, word, label in self.arcs()
             if head
         ]
-        return {"words": [{"text": word, "tag": ""} for word in self.words], "arcs": arcs, "settings": {}}
+        return {"words": words, "arcs": arcs, "settings": {}}
 
     def to_svg(self, tags: Sequence[str] | None = None, width: float | None = None) -> str:
         """
-        The tree as an SVG picture; `tags` are written under the words. A sentence longer than `width` pixels
-        takes several rows.
+        The tree as an SVG picture; `tags`, or else the parts of speech that are known, are written under the words. A
+        sentence longer than `width` pixels takes several rows.
         """
         from hf_structure.drawing.dependency import dependency_svg
 
+        tags = self.texts("upos") if tags is None else tags
         return dependency_svg(self.words, self.heads, self.labels, self.probabilities, tags, width)
+
+    def texts(self, column: str) -> list[str] | None:
+        """The values of a column, empty for words that the model did not see."""
+        values = self.columns.get(column)
+        return None if values is None else [value or "" for value in values]
 
     def _words(self) -> list[Word]:
         unknown = (None,) * len(self.words)
@@ -233,4 +245,5 @@ class DependencyTree(Drawn, Value, TreeOfWords):
     def __str__(self) -> str:
         from hf_structure.drawing.dependency import dependency_text
 
-        return dependency_text(self.words, self.heads, self.labels, self.probabilities)
+        columns = {"tags": self.texts("upos"), "lemmas": self.texts("lemma")}
+        return dependency_text(self.words, self.heads, self.labels, self.probabilities, **columns)

@@ -167,8 +167,9 @@ class Parse(Drawn, Value, TreeOfWords):
 
     def to_svg(self, tags: Sequence[str] | None = None, width: float | None = None) -> str:
         """
-        The picture of the tree or graph; of both trees, the constituents hang under the words. `tags` are written
-        there too. A sentence longer than `width` pixels takes several rows.
+        The picture of the tree or graph; of both trees, the constituents hang under the words. `tags`, or else the
+        parts of speech that are known, are written there too. A sentence longer than `width` pixels takes several
+        rows.
         """
         from hf_structure.drawing.dependency import parse_svg
 
@@ -176,6 +177,8 @@ class Parse(Drawn, Value, TreeOfWords):
         constituents = self.constituency
         if tree is None or constituents is None:
             return self._shown()[0].to_svg(tags, width)
+        if tags is None:
+            tags = constituents.tags or tree.texts("upos")
         return parse_svg(
             tree.words,
             tree.heads,
@@ -183,7 +186,7 @@ class Parse(Drawn, Value, TreeOfWords):
             labels=tree.labels,
             probabilities=tree.probabilities,
             span_labels=constituents.labels,
-            tags=constituents.tags if tags is None else tags,
+            tags=tags,
             width=width,
         )
 
