@@ -38,7 +38,6 @@ def ours(name: str, gold: list[ConlluSentence], texts: list[str]) -> tuple[Run, 
     name, _, dtype = name.partition(":")
     model, tokenizer = load_parser(name, None, "cpu", dtype or "float32")
     parse = partial(hf_structure.parse, model=model, tokenizer=tokenizer, structure="dependency")
-
     blanks = [blank(sentence) for sentence in gold]
 
     def words() -> str:

@@ -35,13 +35,12 @@ def read_tree(sentence: ConlluSentence, name: str) -> DependencyTree:
     if sentence.heads is None:
         raise ValueError(f"{name}:{sentence.line}: words without a head: there is no tree to draw")
     labels = None if set(sentence.deprels) == {"_"} else sentence.deprels
-    columns = {name: [_known(getattr(word, name)) for word in sentence.words] for name in ("lemma", "upos")}
-    columns = {name: values for name, values in columns.items() if any(values)}
+    columns = {}
+    for column in ("lemma", "upos"):
+        values = [getattr(word, column) for word in sentence.words]
+        if set(values) != {"_"}:
+            columns[column] = [None if value == "_" else value for value in values]
     return DependencyTree(sentence.forms, sentence.heads, labels, columns=columns)
-
-
-def _known(value: str) -> str | None:
-    return None if value == "_" else value
 
 
 def _check_pair(pair: Sequence[ConlluSentence | None], names: Sequence[str]) -> None:
