@@ -49,7 +49,7 @@ ALLOWED = {
     "training": {"abilities", "data", "hub", "metrics", "version"},
     "user_warnings": set(),
     "version": set(),
-    "drawing": {"algorithms", "data"},
+    "drawing": {"algorithms", "data", "user_warnings"},
 }
 # Inside a function: short cuts that begin or end with text, and pictures.
 LATE = {"models": {"tokenization"}, "structures": {"drawing"}}
