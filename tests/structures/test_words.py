@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hf_structure import ConstituencyTree, DependencyGraph, DependencyTree, Parse
+from hf_structure.drawing import saving
 from hf_structure.structures import Parses, Word
 
 WORDS = ("She", "gave", "him", "old", "books", ".")
@@ -179,8 +180,10 @@ def test_save_png(tmp_path, monkeypatch):
     assert (tmp_path / "tree.PNG").read_bytes().startswith(b"\x89PNG\r\n")
     draw = resvg_py.svg_to_bytes
     monkeypatch.setattr(resvg_py, "svg_to_bytes", partial(draw, skip_system_fonts=True))
+    saving._has_font.cache_clear()
     with pytest.warns(UserWarning, match="no font was found, so the PNG has no text"):
         PARSE.save(tmp_path / "tree.png")
+    saving._has_font.cache_clear()
     monkeypatch.setitem(sys.modules, "resvg_py", None)
     with pytest.raises(ImportError, match=r"PNG needs resvg-py: pip install 'hf_structure\[png\]'"):
         PARSE.save(tmp_path / "tree.png")

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,6 @@ from hf_structure.drawing.style import FONT
 from hf_structure.user_warnings import warn_user
 
 SCALE = 2  # pixels of a PNG for each of the SVG
-_SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"'
-_PROBE = f'{_SVG} font-family="{FONT}"><text y="9">{{}}</text></svg>'  # shows a letter, if there is a font
 
 
 def save_structures(structures: Sequence[Any], path: str | os.PathLike) -> None:
@@ -62,10 +61,19 @@ def png_of(structure: Any, width: float | None = None) -> bytes:
         from resvg_py import svg_to_bytes
     except ImportError as error:
         raise ImportError("PNG needs resvg-py: pip install 'hf_structure[png]'") from error
-    empty, letter = (bytes(svg_to_bytes(svg_string=_PROBE.format(text))) for text in ("", "x"))
-    if empty == letter:
+    if not _has_font():
         warn_user("no font was found, so the PNG has no text: install one (fonts-dejavu-core on Debian), or save .svg")
     return bytes(svg_to_bytes(svg_string=structure.to_svg(width=width), zoom=SCALE, background="white"))
+
+
+@cache
+def _has_font() -> bool:
+    """Whether the machine has a font for pictures: with one, a letter leaves a mark."""
+    from resvg_py import svg_to_bytes
+
+    begin = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"'
+    empty, letter = (f'{begin} font-family="{FONT}"><text y="9">{text}</text></svg>' for text in ("", "x"))
+    return bytes(svg_to_bytes(svg_string=empty)) != bytes(svg_to_bytes(svg_string=letter))
 
 
 _FORMS: dict[str, Callable[[Sequence[Any]], bytes]] = {

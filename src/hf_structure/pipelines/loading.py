@@ -35,8 +35,8 @@ from hf_structure.pipelines.options import DTYPES
 CAUSAL = (AutoModelForCausalLM, "causal language model")  # what loads such models, and what messages call them
 MASKED = (AutoModelForMaskedLM, "masked language model")
 # oneDNN computes half precision on a CPU by a kernel for each shape of a batch. It keeps 1,024 of them, too few for
-# batches of all lengths, and making one again takes longer than using it. It reads this before it makes the first one,
-# which a model in single precision may need.
+# batches of all lengths, and making one again takes longer than using it. It reads this once, before its first kernel:
+# so the first model on a CPU sets it, whatever its precision.
 KERNELS = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8192")
 WordTokenizer = str | Callable[[str], list[str]]
 Tokenizer = str | Callable[[str], Sequence[Token]]  # knows of tokens of several words
