@@ -607,32 +607,6 @@ def test_layers_on_top_of_an_encoder_are_trained_with_it(kind):
     assert model.rng_transformer.layers[0].attention.output.weight.grad.abs().sum() > 0
 
 
-@torch.no_grad()
-def test_labels_that_are_dropped_are_as_if_they_were_impossible():
-    model = tiny_model(num_rounds=2)
-    few = model.with_labels(["c", "a"])
-    assert few.config.id2label == {0: "c", 1: "a"}
-    assert few.config.label2id == {"c": 0, "a": 1}
-    graph = {"initial_heads": torch.tensor([[2, 3, 0, 3, 4], [2, 0, 2, -1, -1]])}
-    relations, renamed = torch.tensor([[0, 2, 0, 2, 2], [0, 0, 2, -1, -1]]), torch.tensor([1, -1, 0])
-    model.decoder.label_bias.weight[1] = 0
-    model.decoder.label_bias.bias[1] = -1e9
-    expected = decode(model, **graph, initial_relations=relations)
-    found = decode(few, **graph, initial_relations=torch.where(relations < 0, -1, renamed[relations]))
-    assert (found.heads == expected.heads).all()
-    assert (
-        found.columns["labels"] == torch.where(expected.columns["labels"] < 0, -1, renamed[expected.columns["labels"]])
-    ).all()
-    assert_close(found.log_probs, expected.log_probs, atol=1e-5, rtol=1e-4)
-    assert_close(found.columns["label_probabilities"], expected.columns["label_probabilities"], atol=1e-5, rtol=1e-4)
-    with pytest.raises(ValueError, match="does not know the labels d, e"):
-        model.with_labels(["d", "a", "e"])
-    with pytest.raises(ValueError, match="id2label is empty"):
-        model.with_labels([])
-    with pytest.raises(ValueError, match="does not know the labels a"):
-        tiny_model(labelled=False).with_labels(["a"])
-
-
 @pytest.mark.parametrize("word_vectors", ["first_piece", "mean"])
 @torch.no_grad()
 def test_vectors_of_pieces_stand_for_them(word_vectors):

@@ -80,7 +80,7 @@ class ReleasedRNGTransformerForParsing(RNGTransformerForParsing):
         return ReleasedSentences(hidden_states, mask, places, lengths, firsts)
 
     def _arcs(self, sentences: ReleasedSentences, graph: Graph) -> Arcs:
-        arcs = sentences.arcs(graph)
+        arcs = super()._arcs(sentences, graph)
         heads = torch.where(sentences.firsts < 0, arcs.heads, sentences.firsts)
         if arcs.labels is None:
             return Arcs(heads)

@@ -9,10 +9,8 @@ A parser that predicts all arcs at once, reads the graph that it predicted in it
 until the graph does not change any more. G^0 is empty, or what any other parser gave.
 """
 
-from collections.abc import Iterable
-from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -273,17 +271,6 @@ class Sentences:
         """The vectors of the words among those of all positions, `(B, n, D)`."""
         return take(hidden_states, self.places[:, 1:])
 
-    def arcs(self, graph: Graph) -> Arcs:
-        """The graph as arcs between positions. An arc whose label is not known is left out."""
-        known = graph.heads >= 0 if graph.labels is None else (graph.heads >= 0) & (graph.labels >= 0)
-        heads = self.places.gather(1, graph.heads.clamp(min=0)).masked_fill(~known, -1)  # (B, n)
-        # Padding would write to the position of the root, which has no head anyway: it is cut off again.
-        places = torch.where(known, self.places[:, 1:], self.hidden_states.shape[1])
-        nothing = heads.new_full((len(heads), self.hidden_states.shape[1] + 1), -1)
-        labels = None if graph.labels is None else nothing.scatter(1, places, graph.labels)[:, :-1]  # (B, L)
-        heads = nothing.scatter(1, places, heads)[:, :-1]  # (B, L)
-        return Arcs(heads, labels)
-
 
 class Round(NamedTuple):
     """What a round gives."""
@@ -324,38 +311,6 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
             hidden = nn.Linear(config.hidden_size, config.column_size)
             self.segmenter = nn.Sequential(hidden, nn.LeakyReLU(0.1), nn.Linear(config.column_size, 1))
         self.post_init()
-
-    @torch.no_grad()
-    def with_labels(self, labels: Iterable[str]) -> "RNGTransformerForParsing":
-        """
-        The same parser with some of its relation labels, in this order, and no others: for one that has learned from
-        treebanks of several guidelines and is to follow one.
-
-        Raises:
-            ValueError: names the labels that it does not know; or there are none.
-        """
-        config = deepcopy(self.config)
-        labels = list(dict.fromkeys(labels))
-        known = cast(dict[int, str], config.id2label)
-        number = {label: row for row, label in known.items()} if config.labelled else {}
-        if unknown := [label for label in labels if label not in number]:
-            raise ValueError(f"this parser does not know the labels {', '.join(unknown)}")
-        config.id2label = dict(enumerate(labels))
-        config.label2id = {label: row for row, label in enumerate(labels)}
-        config.validate_sizes()
-        rows = torch.tensor([number[label] for label in labels], device=self.device)
-        parser: RNGTransformerForParsing = cast(Any, type(self)(config)).to(self.device, self.dtype)
-        parser.train(self.training)
-        for name, kept in parser.named_parameters():
-            weight = self.get_parameter(name)
-            if "relations" in name:  # a row for each label as a relation to dependents, and one to heads
-                weight = weight.unflatten(0, (2, -1))[:, rows].flatten(0, 1)  # (2 * labels, head_dim)
-            elif name.startswith("decoder.label."):  # a square for each label
-                weight = weight.unflatten(0, (len(number), -1))[rows].flatten(0, 1)  # (labels * label_size, ...)
-            elif name.startswith("decoder.label_bias."):
-                weight = weight[rows]
-            kept.copy_(weight)
-        return parser
 
     @can_return_tuple
     def forward(
@@ -729,8 +684,15 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         return self.rng_transformer.read_graph(sentences.hidden_states, sentences.mask, arcs, sentences.places)
 
     def _arcs(self, sentences: Sentences, graph: Graph) -> Arcs:
-        """What attention reads of a graph."""
-        return sentences.arcs(graph)
+        """The graph as arcs between positions, `(B, L)`. An arc whose label is not known is left out."""
+        known = graph.heads >= 0 if graph.labels is None else (graph.heads >= 0) & (graph.labels >= 0)
+        heads = sentences.places.gather(1, graph.heads.clamp(min=0)).masked_fill(~known, -1)  # (B, n)
+        length = sentences.hidden_states.shape[1]
+        # What is not known writes to a column that is cut off again.
+        places = torch.where(known, sentences.places[:, 1:], length)  # (B, n)
+        nothing = heads.new_full((len(heads), length + 1), -1)
+        labels = None if graph.labels is None else nothing.scatter(1, places, graph.labels)[:, :-1]  # (B, L)
+        return Arcs(nothing.scatter(1, places, heads)[:, :-1], labels)
 
     def _score(
         self, sentences: Sentences, graph: Graph | None
