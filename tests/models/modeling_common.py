@@ -579,6 +579,16 @@ class ModelBattery:
             with pytest.raises(ValueError, match="You must specify exactly one of input_ids or inputs_embeds"):
                 model(**wrong)
 
+    @both_classes
+    @pytest.mark.parametrize("shape", [(0, 3), (2, 0)], ids=["no_sequences", "no_tokens"])
+    def test_batches_without_tokens_are_refused(self, kind, shape):
+        model = self.model(kind)
+        batch = {name: value[: shape[0], : shape[1]] for name, value in self.inputs(model, labels=False).items()}
+        with pytest.raises(
+            ValueError, match=f"nothing to read in a batch of {shape[0]} sequences of {shape[1]} tokens"
+        ):
+            model(**batch)
+
     # Precision and compilation
 
     @both_classes

@@ -3,7 +3,7 @@ import math
 import pickle
 import re
 import sys
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from random import Random
 
 import nltk
@@ -67,11 +67,21 @@ def test_arcs():
 
 @pytest.mark.parametrize(
     "make",
-    [list, tuple, np.array, torch.tensor, lambda heads: iter(list(heads))],
-    ids=["list", "tuple", "numpy", "torch", "iterator"],
+    [
+        list,
+        tuple,
+        np.array,
+        torch.tensor,
+        iter,
+        lambda values: list(np.array(values)),
+        lambda values: list(torch.tensor(values)),
+    ],
+    ids=["list", "tuple", "numpy", "torch", "iterator", "numpy_scalars", "torch_scalars"],
 )
 def test_fields_become_plain_tuples(make):
-    tree = DependencyTree(list(WORDS), make(HEADS), probabilities=make([0.5] * 5))
+    tree = DependencyTree(list(WORDS), make(HEADS), probabilities=make([0.5] * 5), columns={"number": make(HEADS)})
+    assert DependencyTree.from_dict(json.loads(json.dumps(tree.to_dict()))) == tree
+    tree = replace(tree, columns={})
     assert tree == DependencyTree(WORDS, HEADS, probabilities=(0.5,) * 5)
     assert type(tree.heads) is tuple
     assert {type(head) for head in tree.heads} == {int}

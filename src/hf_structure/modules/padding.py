@@ -6,10 +6,13 @@ import torch
 
 
 def check_one_input(input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None) -> torch.Tensor:
-    """The ids or vectors. Raises `ValueError` unless a batch is given in one way."""
+    """The ids or vectors. Raises `ValueError` unless a batch with tokens is given in one way."""
     given = [each for each in (input_ids, inputs_embeds) if each is not None]
     if len(given) != 1:
         raise ValueError("You must specify exactly one of input_ids or inputs_embeds")
+    batch_size, length = given[0].shape[:2]
+    if batch_size == 0 or length == 0:
+        raise ValueError(f"there is nothing to read in a batch of {batch_size} sequences of {length} tokens")
     return given[0]
 
 

@@ -69,8 +69,10 @@ def freeze(value: Any, *names: str) -> None:
 
 
 def as_tuple(values: Any) -> tuple:
-    """The values of a sequence, array or tensor, as Python's own."""
-    return tuple(values.tolist() if hasattr(values, "tolist") else values)
+    """The values of a sequence, array or tensor, or of a sequence of such scalars, as Python's own."""
+    if hasattr(values, "tolist"):
+        return tuple(values.tolist())
+    return tuple(value.tolist() if hasattr(value, "tolist") else value for value in values)
 
 
 def check_length(items: Sequence[Any], name: str, values: Sequence[Any] | None, of: str = "words") -> None:
