@@ -69,7 +69,10 @@ def test_commands_without_a_model_do_without_torch(tmp_path):
     assert done.stdout.endswith("imported: []\n")
 
 
-@pytest.mark.parametrize("order", [1, -1], ids=["hf_structure-first", "transformers-first"])
+@pytest.mark.parametrize(
+    "order",
+    [pytest.param(1, id="hf_structure-first", marks=pytest.mark.slow), pytest.param(-1, id="transformers-first")],
+)
 def test_transformers_knows_the_families_whichever_is_imported_first(order):
     imports = ["import hf_structure", "from transformers import AutoModel, AutoModelForMaskedLM, pipeline"]
     done = run_python(LOADING.replace("{imports}", "\n".join(imports[::order])))

@@ -147,7 +147,7 @@ GRAMMARS = {  # options, files, and the actions that there are
 }
 
 
-@pytest.mark.parametrize("kind", GRAMMARS)
+@pytest.mark.parametrize("kind", [pytest.param("plm", marks=pytest.mark.slow), "tg", "dtg"])
 def test_transformer_grammars_read_trees(corpus, run, tmp_path, kind):
     options, suffix, actions = GRAMMARS[kind]
     output_dir = tmp_path / "run"

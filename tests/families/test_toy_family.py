@@ -110,6 +110,7 @@ def test_its_card_says_what_it_is(folder):
     assert "Nobody (2026): Toys." in card
 
 
+@pytest.mark.slow
 def test_its_export_travels(folder, tmp_path):
     export(folder, tmp_path / "exported")
     command = [sys.executable, "-c", WITHOUT, str(tmp_path / "exported")]

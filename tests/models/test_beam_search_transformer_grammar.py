@@ -1,10 +1,9 @@
 import math
-from itertools import product
 
 import pytest
 import torch
 from test_machine_transformer_grammar import all_texts, random_heads
-from test_modeling_transformer_grammar import GRAFT, KINDS, batch_of, pad_actions, tiny_model
+from test_modeling_transformer_grammar import GRAFT, KINDS, OFTEN, batch_of, pad_actions, tiny_model
 from torch.testing import assert_close
 
 from hf_structure import TransformerGrammarForCausalLM
@@ -49,7 +48,8 @@ def log_prob_with(model: TransformerGrammarForCausalLM, ids: torch.Tensor, words
     return -float(outputs.loss) * (len(ids) - 1)
 
 
-@pytest.mark.parametrize(("kind", "length"), [*product(KINDS, (1, 2, 3, 4)), (GRAFT, 3)])
+@pytest.mark.parametrize("kind", [*OFTEN, pytest.param(GRAFT, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("length", [1, 2, 3, pytest.param(4, marks=pytest.mark.slow)])
 def test_an_unpruned_beam_is_the_sum_over_all_trees(kind, length):
     """Of words of one or two tokens."""
     model = small_model(kind)
@@ -87,7 +87,7 @@ def test_probabilities_of_all_next_tokens_sum_to_that_of_the_prefix(kind):
     assert_close(after.log_prob.logsumexp(0), before.log_prob[0], atol=1e-4, rtol=0)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, pytest.param(GRAFT, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", [*OFTEN, pytest.param(GRAFT, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("side", "max_tokens"), [("left", EVERYTHING), ("right", 100)])
 def test_sentences_together_are_as_alone(kind, side, max_tokens):
     model = tiny_model(kind, max_open=6)
@@ -126,7 +126,7 @@ def test_bounds_and_trees(kind):
             assert_close(float(output.action_log_probs[row, 0]), log_prob, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", OFTEN)
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_no_beam_is_lost(kind, beam_size):
     """However unlikely the end is: what is begun can always be completed."""
@@ -172,7 +172,7 @@ def test_sentences_that_begin_alike_are_searched_together(monkeypatch):
         assert_close(together.token_log_probs[row, :length], alone.token_log_probs[0], atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", OFTEN)
 def test_half_precision(kind):
     model = tiny_model(kind)
     inputs = inputs_of(model, (5, 6))
@@ -182,7 +182,7 @@ def test_half_precision(kind):
     assert_close(output.log_prob, expected, atol=0, rtol=0.1)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", OFTEN)
 def test_decoded_trees_are_those_of_the_beam(kind):
     model = tiny_model(kind)
     inputs = inputs_of(model, (5, 1, 4), side="left")

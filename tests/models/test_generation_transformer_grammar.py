@@ -1,6 +1,6 @@
 import pytest
 import torch
-from test_modeling_transformer_grammar import GRAFT, KINDS, batch_of, tiny_model
+from test_modeling_transformer_grammar import GRAFT, OFTEN, batch_of, tiny_model
 from torch.testing import assert_close
 
 from hf_structure.models.transformer_grammar.actions_transformer_grammar import (
@@ -50,7 +50,7 @@ def check_greedy(model, ids: torch.Tensor, words: torch.Tensor, actions: torch.T
     return count
 
 
-@pytest.mark.parametrize("kind", [*KINDS, pytest.param(GRAFT, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", [*OFTEN, pytest.param(GRAFT, marks=pytest.mark.slow)])
 @torch.no_grad()
 def test_text_and_tree_are_written_together(kind, monkeypatch):
     model = acting_model(kind, monkeypatch, max_open=5)

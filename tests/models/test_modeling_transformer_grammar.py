@@ -23,6 +23,8 @@ from hf_structure.modules.structured_lm.transformer_xl import sinusoids
 
 KINDS = ["plm", "plm-mask", "tg", "dtg", "arcs"]
 GRAFT = "plm on gpt2"
+# What takes seconds runs in the quick suite on what differs most.
+OFTEN = [pytest.param(kind, marks=[pytest.mark.slow] * (kind == "plm-mask")) for kind in KINDS]
 OTHERS = [name for name in SOURCES if name != "gpt2"]
 
 
