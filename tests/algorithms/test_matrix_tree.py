@@ -166,8 +166,8 @@ def test_tree_probabilities_sum_to_one(all_trees):
 @pytest.mark.parametrize("spread", [1.0, 30.0, 100.0])
 def test_sums_of_long_and_short_sentences_together(forbidden, spread):
     """Each sentence against the exact determinant, and against itself alone; some of them have no tree."""
-    lengths = torch.tensor([20, 20, 20, 14, 5, 1])
-    scores = random_scores(6, 20, 21, spread=spread, forbidden=forbidden, seed=3).requires_grad_()
+    lengths = torch.tensor([30, 30, 30, 21, 5, 1])
+    scores = random_scores(6, 30, 31, spread=spread, forbidden=forbidden, seed=3).requires_grad_()
 
     def sums(scores, lengths=None):
         marginals = arc_marginals(scores, lengths)

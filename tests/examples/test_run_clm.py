@@ -147,7 +147,7 @@ GRAMMARS = {  # options, files, and the actions that there are
 }
 
 
-@pytest.mark.parametrize("kind", [pytest.param("plm", marks=pytest.mark.slow), "tg", "dtg"])
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind == "plm")) for kind in GRAMMARS])
 def test_transformer_grammars_read_trees(corpus, run, tmp_path, kind):
     options, suffix, actions = GRAMMARS[kind]
     output_dir = tmp_path / "run"

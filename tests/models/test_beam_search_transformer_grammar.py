@@ -48,7 +48,7 @@ def log_prob_with(model: TransformerGrammarForCausalLM, ids: torch.Tensor, words
     return -float(outputs.loss) * (len(ids) - 1)
 
 
-@pytest.mark.parametrize("kind", [*OFTEN, pytest.param(GRAFT, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", [*OFTEN, GRAFT])
 @pytest.mark.parametrize("length", [1, 2, 3, pytest.param(4, marks=pytest.mark.slow)])
 def test_an_unpruned_beam_is_the_sum_over_all_trees(kind, length):
     """Of words of one or two tokens."""

@@ -6,7 +6,7 @@ import torch
 
 
 def check_one_input(input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None) -> torch.Tensor:
-    """The ids or vectors. Raises `ValueError` unless a batch with tokens is given in one way."""
+    """The ids or vectors. Raises `ValueError` if both or neither are given, or there are no tokens."""
     given = [each for each in (input_ids, inputs_embeds) if each is not None]
     if len(given) != 1:
         raise ValueError("You must specify exactly one of input_ids or inputs_embeds")

@@ -69,7 +69,7 @@ def freeze(value: Any, *names: str) -> None:
 
 
 def as_tuple(values: Any) -> tuple:
-    """The values of a sequence, array or tensor, or of a sequence of such scalars, as Python's own."""
+    """The values of an array, a tensor or any sequence as a tuple, scalars of numpy and torch as Python's own."""
     if hasattr(values, "tolist"):
         return tuple(values.tolist())
     return tuple(value.tolist() if hasattr(value, "tolist") else value for value in values)

@@ -688,11 +688,12 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         known = graph.heads >= 0 if graph.labels is None else (graph.heads >= 0) & (graph.labels >= 0)
         heads = sentences.places.gather(1, graph.heads.clamp(min=0)).masked_fill(~known, -1)  # (B, n)
         length = sentences.hidden_states.shape[1]
-        # What is not known writes to a column that is cut off again.
+        # Words without a known arc are written to one more column, which is cut off.
         places = torch.where(known, sentences.places[:, 1:], length)  # (B, n)
         nothing = heads.new_full((len(heads), length + 1), -1)
         labels = None if graph.labels is None else nothing.scatter(1, places, graph.labels)[:, :-1]  # (B, L)
-        return Arcs(nothing.scatter(1, places, heads)[:, :-1], labels)
+        heads = nothing.scatter(1, places, heads)[:, :-1]  # (B, L)
+        return Arcs(heads, labels)
 
     def _score(
         self, sentences: Sentences, graph: Graph | None
