@@ -3,6 +3,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Without --no-compile, pip compiles all files of all packages, most of which are never imported: a minute.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+# Where compiled files are forbidden, every process would compile all that it imports: ten seconds.
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: demo space docs tutorials test test-slow test-gpu test-newest test-oldest fuzz lint release-check clean
 

@@ -38,7 +38,7 @@ from hf_structure import GiLTConfig, GiLTForCausalLM, build_word_tokenizer, trai
 torch.set_num_threads(1)
 pytest.register_assert_rewrite("modeling_common", "running")
 # The inputs of each run: `--hypothesis-profile` chooses. A busy machine is slow.
-for name, options in (("same", {"derandomize": True, "max_examples": 50}), ("new", {"derandomize": False})):
+for name, options in (("same", {"derandomize": True, "max_examples": 25}), ("new", {"derandomize": False})):
     slow = [hypothesis.HealthCheck.too_slow]
     hypothesis.settings.register_profile(name, deadline=None, suppress_health_check=slow, **options)
 hypothesis.settings.load_profile("same")

@@ -106,7 +106,7 @@ def test_parses_in_bfloat16(name):
 def test_default_dtype_does_not_change_results(name, with_other_default):
     folder = hf_structure.resolve_model(name)
     auto = AutoModelForCausalLM if name == "gilt-en" else hf_structure.AutoModelForDependencyParsing
-    sentences = [case["words"] for case in json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))][:3]
+    sentences = [json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))[0]["words"]]
 
     def results() -> list[dict]:
         model = auto.from_pretrained(folder)

@@ -387,6 +387,7 @@ class TestDistributions:
         assert result.dtype == wanted
         torch.testing.assert_close(result.double(), expected, rtol=0, atol=1e-6)
 
+    @pytest.mark.slow
     def test_compiles_as_one_graph(self):
         def step(distances, heights, lengths, *scales):
             return fast(calibrate(distances, heights, lengths, "all"), heights, lengths, *scales)

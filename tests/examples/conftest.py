@@ -15,7 +15,7 @@ from hf_structure.data.conllu import ConlluSentence, write_conllu
 def corpus(tmp_path_factory):
     """A folder with `train` and `dev`, each as .conllu, .mrg and .txt."""
     folder, rng = tmp_path_factory.mktemp("corpus"), random.Random(0)
-    for name, count in (("train", 120), ("dev", 20)):
+    for name, count in (("train", 60), ("dev", 20)):
         sentences = [made_sentence(rng) for _ in range(count)]
         trees = (ConlluSentence.from_words(words, heads, tags=tags) for words, tags, heads in sentences)
         write_conllu(trees, folder / f"{name}.conllu")

@@ -391,7 +391,7 @@ def test_a_child_that_is_killed_keeps_no_lock_of_progress_bars():
 
 def test_killed_again_and_again(run, corpus, tmp_path, structformer, monkeypatch):
     output, rng = tmp_path / "silver.conllu", random.Random(0)
-    arguments = [corpus / "train.txt", *options(structformer, output, "--block_size", "10")]
+    arguments = [corpus / "train.txt", *options(structformer, output, "--block_size", "5")]
     for number in range(0, 12, 2):
         child = running.fork()
         if child == 0:
@@ -403,11 +403,11 @@ def test_killed_again_and_again(run, corpus, tmp_path, structformer, monkeypatch
         assert not output.exists()
     run(*arguments)
     whole = tmp_path / "whole.conllu"
-    run(arguments[0], *options(structformer, whole, "--block_size", "10"))
+    run(arguments[0], *options(structformer, whole, "--block_size", "5"))
     # A last digit may differ where a process rounds differently.
     trees = [[(sentence.comments, sentence.heads) for sentence in read_conllu(path)] for path in (output, whole)]
     assert trees[0] == trees[1]
-    assert len(trees[0]) == 120
+    assert len(trees[0]) == 60
     assert sorted(os.listdir(tmp_path)) == ["silver.conllu", "whole.conllu"]
 
 
@@ -510,7 +510,7 @@ def whole(start, line, tmp_path_factory) -> bytes:
     """What a run writes that nothing stops."""
     output = tmp_path_factory.mktemp("whole") / "silver.conllu"
     start(*line(output))
-    assert len(list(read_conllu(output))) == 120
+    assert len(list(read_conllu(output))) == 60
     return output.read_bytes()
 
 
@@ -519,7 +519,7 @@ def test_going_on_after_a_kill_gives_the_same_file(start, line, whole, tmp_path)
     killed = tmp_path / "killed.conllu"
     start_and_kill(command(*line(killed)), blocks(killed), "*.conllu")
     assert not killed.exists()
-    assert 0 < len(list(blocks(killed).glob("*.conllu"))) < 120
+    assert 0 < len(list(blocks(killed).glob("*.conllu"))) < 60
     start(*line(killed))
     assert killed.read_bytes() == whole
 
@@ -527,7 +527,7 @@ def test_going_on_after_a_kill_gives_the_same_file(start, line, whole, tmp_path)
 @pytest.mark.slow
 def test_two_processes_give_the_same_file(start, line, whole, tmp_path):
     printed = start(*line(tmp_path / "two.conllu"), launcher=TORCHRUN)
-    assert printed.count("120 sentences") == 1  # one of them talks
+    assert printed.count("60 sentences") == 1  # one of them talks
     assert (tmp_path / "two.conllu").read_bytes() == whole
 
 

@@ -579,7 +579,7 @@ def test_trains_on_a_data_set_streamed_or_prepared(corpus, run, tmp_path):
     rows = tmp_path / "rows"
     rows.mkdir()
     sentences = [" ".join(sentence["words"]) for sentence in load_sentences(corpus / "train.txt")]
-    datasets.Dataset.from_dict({"body": [" ".join(sentences[i : i + 4]) for i in range(0, 120, 4)]}).to_parquet(
+    datasets.Dataset.from_dict({"body": [" ".join(sentences[i : i + 4]) for i in range(0, 60, 4)]}).to_parquet(
         str(rows / "train.parquet")
     )
     arguments = training(corpus, tmp_path / "prepared", epochs=1)

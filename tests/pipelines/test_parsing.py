@@ -130,7 +130,7 @@ def test_labels_are_those_that_the_model_decodes(labelled, punctuation):
     model, tokenizer = (
         auto.from_pretrained(labelled) for auto in (hf_structure.AutoModelForDependencyParsing, AutoTokenizer)
     )
-    for words in random_sentences(8):
+    for words in random_sentences(4):
         tree = parse([words], labelled, punctuation=punctuation)[0].dependency
         seen = words if punctuation == "parse" else [word for word in words if not is_punctuation(word)]
         inputs = {name: torch.tensor([ids]) for name, ids in encode(seen, tokenizer).items()}
@@ -275,11 +275,11 @@ def test_order_is_kept(folder, monkeypatch):
 
 @pytest.mark.parametrize("punctuation", ["attach", "drop", "parse"])
 def test_batch_size_changes_nothing(any_folder, folder, punctuation):
-    sentences = random_sentences(20)
+    sentences = random_sentences(9)
     options = {"k": 3 if any_folder is folder else 1, "marginals": True, "punctuation": punctuation}
     options["dtype"] = "float64"  # company rounds otherwise in single precision
     expected = parse(sentences, any_folder, batch_size=1, **options)
-    for batch_size in (6, 64):
+    for batch_size in (4, 64):
         assert_close(parse(sentences, any_folder, batch_size=batch_size, **options), expected)
 
 

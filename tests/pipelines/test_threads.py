@@ -26,7 +26,7 @@ from hf_structure.pipelines.loading import load_model
 from hf_structure.pipelines.parsing import load_parser
 
 THREADS = 4
-SENTENCES = ["The cat that chased the mouse slept.", "Nobody saw it.", "She gave her brother a book.", "It rained!"]
+SENTENCES = ["Nobody saw it.", "She gave her brother a book."]
 FIRST_USES = """
 import json, sys, threading
 import hf_structure
@@ -131,11 +131,9 @@ def test_first_call_of_several_threads(call, model):
     if call == "score" and model.startswith("rngt"):
         pytest.skip("it is no language model")
     before = global_state()
-    for _ in range(2):
-        hf_structure.release_models()
-        answers = at_once(lambda number: getattr(hf_structure, call)("The cat slept.", model).to_dict())
-        assert answers == [answers[0]] * THREADS
-        assert global_state() == before
+    answers = at_once(lambda number: getattr(hf_structure, call)("The cat slept.", model).to_dict())
+    assert answers == [answers[0]] * THREADS
+    assert global_state() == before
     assert getattr(hf_structure, call)("The cat slept.", model).to_dict() == answers[0]
 
 

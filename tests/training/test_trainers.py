@@ -517,7 +517,10 @@ def test_last_complete_checkpoint(tmp_path):
     assert last_complete_checkpoint(str(tmp_path)) == str(tmp_path / "checkpoint-10")
 
 
-@pytest.mark.parametrize("restored", [False, True], ids=["callbacks_anew", "callbacks_restored"])
+@pytest.mark.parametrize(
+    "restored",
+    [pytest.param(False, id="callbacks_anew", marks=pytest.mark.slow), pytest.param(True, id="callbacks_restored")],
+)
 def test_train_loss_is_that_of_the_whole_run(whole_run, tmp_path, restored):
     folder, whole = whole_run
     steps = [entry["loss"] for entry in whole.state.log_history if "loss" in entry]

@@ -56,7 +56,8 @@ def _parsers(config_class: type[PreTrainedConfig]) -> dict[str, type[PreTrainedM
 
 
 def _knows(auto: type[_BaseAutoModelClass], config_class: type[PreTrainedConfig]) -> bool:
-    return config_class in (getattr(auto, "_model_mapping", None) or ())
+    mapping = getattr(auto, "_model_mapping", None)
+    return mapping is not None and config_class in mapping  # whose truth value would import every model type
 
 
 def _pipeline_class(task: str) -> type:
