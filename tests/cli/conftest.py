@@ -67,8 +67,9 @@ def fail(call, capsys) -> Callable[..., tuple[str, str]]:
 
 
 @pytest.fixture
-def small_files() -> Callable[[], AbstractContextManager[None]]:
+def small_files(monkeypatch) -> Callable[[], AbstractContextManager[None]]:
     """`with small_files()`: a limit on the size of files, for pytest's own, too, stands in for a full disk."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # Python would keep compiled files that are cut short
 
     @contextmanager
     def limited() -> Iterator[None]:

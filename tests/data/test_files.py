@@ -153,6 +153,7 @@ def save(saver, path):
 weights, words = {"a": torch.zeros(9000)}, Tokenizer(models.WordLevel({str(i): i for i in range(999)}, unk_token="0"))
 savers = [text, words.save, lambda p: torch.save(weights, p), lambda p: safetensors.torch.save_file(weights, p)]
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+sys.dont_write_bytecode = True  # Python would keep compiled files that are cut short
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 for number, saver in enumerate(savers):
     try:

@@ -493,6 +493,7 @@ def test_output_dir_is_needed(run):
         run(*UDGN, "--use_cpu")
 
 
+@pytest.mark.slow
 def test_errors_are_one_line(tmp_path):
     arguments = ["--train_file", "missing.txt", "--validation_file", "y.txt", "--output_dir", str(tmp_path / "out")]
     done = subprocess.run(

@@ -55,7 +55,7 @@ def check_greedy(model, ids: torch.Tensor, words: torch.Tensor, actions: torch.T
 def test_text_and_tree_are_written_together(kind, monkeypatch):
     model = acting_model(kind, monkeypatch, max_open=5)
     count = 0
-    for first in range(4, 14):
+    for first in range(4, 9):
         prompt = torch.tensor([[2, first, 9, 4]])
         output = model.generate(prompt, **OPTIONS, do_sample=False)
         assert isinstance(output, GrammarGenerateOutput)
@@ -63,7 +63,7 @@ def test_text_and_tree_are_written_together(kind, monkeypatch):
         assert words.shape == ids.shape == actions.shape[:2]
         assert listed(actions[0, :4]) == listed(model.predict_structures(prompt, words[:, :4])[0])
         count += check_greedy(model, ids, words, actions, 4)
-    assert count > 5
+    assert count > 2
 
 
 @pytest.mark.parametrize("kind", ["tg", "dtg"])
