@@ -32,12 +32,17 @@ for arguments in json.loads(sys.argv[1]):
 print("imported:", sorted({"matplotlib", "torch", "transformers"} & set(sys.modules)))
 """
 LOADING = """
+import sys
 {imports}
 
 folder = hf_structure.resolve_model("udgn-en")
-assert "hf_structure.models.gilt.modeling_gilt" not in __import__("sys").modules
+assert "hf_structure.models.gilt.modeling_gilt" not in sys.modules
 model = AutoModel.from_pretrained(folder)
 print(type(model).__name__, type(AutoModelForMaskedLM.from_pretrained(folder)).__name__)
+
+from hf_structure.exporting.families import model_classes
+assert "AutoModelForMaskedLM" in model_classes(type(model.config))
+assert "transformers.models.bart.configuration_bart" not in sys.modules, "every model type is imported"
 print(pipeline("dependency-parsing")("He left.")["dependency"]["heads"])
 """
 
