@@ -337,11 +337,12 @@ def test_batches_of_a_number_of_sentences(corpus, run, tmp_path, monkeypatch, sc
 
     monkeypatch.setattr(script.CausalCollator, "__call__", recording)
     options = ["--max_sentences", "8", "--max_tokens", "9000", "--eval_strategy", "no"]
+    options += ["--train_file", *[corpus / "train.conllu"] * 2]
     arguments = training(corpus, tmp_path, model="pushdown", epochs=1)
     run(*arguments, *options, "--config_overrides", json.dumps({"hidden_size": 16, "num_hidden_layers": 1}))
-    assert sizes[:10].count(8) >= 5  # of 60 sentences; a few batches are halved
-    assert sum(sizes[:10]) == 60
-    assert max(sizes[:10]) == 8
+    assert sizes[:17].count(8) >= 13  # of 120 sentences; a few batches are halved
+    assert sum(sizes[:17]) == 120
+    assert max(sizes[:17]) == 8
 
 
 def test_base_model_trained_without_graphs(corpus, base_model, run, tmp_path, caplog):

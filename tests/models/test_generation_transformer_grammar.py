@@ -63,7 +63,7 @@ def test_text_and_tree_are_written_together(kind, monkeypatch):
         assert words.shape == ids.shape == actions.shape[:2]
         assert listed(actions[0, :4]) == listed(model.predict_structures(prompt, words[:, :4])[0])
         count += check_greedy(model, ids, words, actions, 4)
-    assert count > 2
+    assert count > 5
 
 
 @pytest.mark.parametrize("kind", ["tg", "dtg"])
