@@ -61,6 +61,8 @@ class DecoderOutput(ModelOutput):
             Their labels, by the numbers of `span_labels` in [`~hf_structure.abilities.Abilities`]; -1 for padding.
         graphs (`torch.BoolTensor` of shape `(batch_size, k, num_words + 1, num_words + 1)`):
             `graphs[b, i, h, d]` says whether word `h` is a head of word `d`; no arcs where there are fewer graphs.
+        structures (`torch.LongTensor` or `torch.BoolTensor` of shape `(batch_size, k, ...)`):
+            The same graphs or trees as the `forward` of a language model that builds them reads them.
         log_probs (`torch.FloatTensor` of shape `(batch_size, k)`):
             Log-probability of each structure, `-inf` where there are fewer. None if the heads need not form a tree.
         marginals (`torch.FloatTensor` of shape `(batch_size, num_words, num_words + 1)`):
@@ -81,6 +83,7 @@ class DecoderOutput(ModelOutput):
     spans: torch.Tensor | None = None
     span_labels: torch.Tensor | None = None
     graphs: torch.Tensor | None = None
+    structures: torch.Tensor | None = None
     log_probs: torch.Tensor | None = None
     marginals: torch.Tensor | None = None
     arc_probs: torch.Tensor | None = None

@@ -7,6 +7,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, MambaConfig, Mamba
 
 from hf_structure import GiLTForCausalLM, PushdownLMForCausalLM, encode_subwords, parse
 from hf_structure.pipelines.attention import sentence_attention
+from hf_structure.pipelines.word_arrays import word_arrays
 from hf_structure.structures import SentenceAttention
 
 WORDS = ["the", "cat", "saw", "dogs"]
@@ -84,6 +85,16 @@ def test_it_is_that_of_the_model(models, name):
     assert not weights.triu(1).any()
     assert weights.tril(-1).any()
     assert found.plot().axes[0].images[0].get_array().shape == tuple(ids.shape[1:]) * 2
+
+
+@pytest.mark.parametrize("read", [sentence_attention, word_arrays])
+@pytest.mark.parametrize("name", [*GILT, *PUSHDOWN])
+def test_structures_are_searched_for_once(models, name, read, monkeypatch):
+    model, tokenizer = models[name]
+    searched, search = [], model.beam_search
+    monkeypatch.setattr(model, "beam_search", lambda *args, **options: searched.append(1) or search(*args, **options))
+    read({"words": WORDS}, model, tokenizer=tokenizer, beam_size=4)
+    assert searched == [1]
 
 
 def test_the_last_layer_and_the_first_head_of_raw_text(models, graph_parser):

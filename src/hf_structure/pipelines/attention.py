@@ -12,7 +12,7 @@ from hf_structure.abilities import abilities_of
 from hf_structure.modules.structured_lm.beam_search import BEAM_SIZE
 from hf_structure.pipelines.encoding import Sentence, encode_sentence
 from hf_structure.pipelines.loading import CAUSAL, WordTokenizer, compute_device, load_model
-from hf_structure.pipelines.parsing import parse
+from hf_structure.pipelines.parsing import decode_batch, parses_of
 from hf_structure.pipelines.scoring import word_splitter
 from hf_structure.structures.attention import SentenceAttention
 from hf_structure.tokenization import encode_subwords
@@ -59,27 +59,22 @@ def sentence_attention(
         model_tokens=abilities_of(model.config).max_tokens,
         encode_words=encode_subwords,
     )
-    ids, word_ids = (torch.tensor([encoded[name]], device=compute_device(model)) for name in ("input_ids", "word_ids"))
+    ids = torch.tensor([encoded["input_ids"]], device=compute_device(model))
     tokens = [str(tokenizer.decode([token])).strip() or "␣" for token in encoded["input_ids"]]
     structure = None
     reading = {}
     if with_structure and abilities_of(model.config).incremental:
-        parsed: Any = parse([encoded["words"]], model, tokenizer=tokenizer, beam_size=beam_size)[0]
+        decoded: Any = decode_batch([encoded], model, tokenizer, beam_size=beam_size)
+        (parsed,) = parses_of([encoded], decoded, model, abilities_of(model.config).structures)
         structure = parsed.graph or parsed.constituency or parsed.dependency
-        reading = structure_inputs(model, likeliest_structures(model, ids, word_ids, None, beam_size), word_ids)
+        word_ids = torch.tensor([encoded["word_ids"]], device=ids.device)
+        reading = structure_inputs(model, decoded.structures[:, 0], word_ids)
         writer: Any = model
         tokens = writer.events_read(tokens, **reading)
     maps = _attention_maps(model, ids, reading, len(tokens))
     layer = len(maps) if layer is None else layer
     weights = _choose(_choose(maps, layer, "layer"), head, "head")
     return SentenceAttention(tokens, tuple(map(tuple, weights.tolist())), layer, head, structure)
-
-
-def likeliest_structures(
-    model: Any, ids: torch.Tensor, word_ids: torch.Tensor, mask: torch.Tensor | None, beam_size: int
-) -> torch.Tensor:
-    """The structures of texts that a beam finds, the likeliest, as the model reads them."""
-    return model.beam_search(ids, word_ids, mask, beam_size=beam_size).to_tuple()[2][:, 0]
 
 
 def structure_inputs(model: Any, structures: torch.Tensor, word_ids: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -373,9 +373,19 @@ def parse_batch(
     **options,
 ) -> list[Parse]:
     """Parses of encoded sentences, which the model reads at once; `options` are those of its `decode`."""
-    decoded = sentences_of(decode_batch(encoded, model, tokenizer, **options))
+    return parses_of(encoded, decode_batch(encoded, model, tokenizer, **options), model, structures, punctuation)
+
+
+def parses_of(
+    encoded: Sequence[Mapping[str, Any]],
+    decoded: DecoderOutput,
+    model: PreTrainedModel,
+    structures: Sequence[str],
+    punctuation: str = "attach",
+) -> list[Parse]:
+    """Parses of encoded sentences, of which `decoded` is the output of the model."""
     abilities = abilities_of(model.config)
-    pairs = zip(encoded, decoded, strict=True)
+    pairs = zip(encoded, sentences_of(decoded), strict=True)
     return [
         Parse.from_dict(assemble_parse(sentence, found, structures, abilities, punctuation))
         for sentence, found in pairs

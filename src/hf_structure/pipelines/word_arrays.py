@@ -24,8 +24,7 @@ from hf_structure.models.pushdown.modeling_pushdown import PushdownLMForCausalLM
 from hf_structure.models.rng_transformer.modeling_rng_transformer import RNGTransformerForParsing
 from hf_structure.models.transformer_grammar.cache_transformer_grammar import GrammarCache
 from hf_structure.models.transformer_grammar.modeling_transformer_grammar import TransformerGrammarForCausalLM
-from hf_structure.modules.structured_lm.beam_search import BEAM_SIZE
-from hf_structure.pipelines.attention import eager_attention, likeliest_structures, structure_inputs
+from hf_structure.pipelines.attention import eager_attention, structure_inputs
 from hf_structure.pipelines.encoding import (
     encode_all,
     encode_sentence,
@@ -190,7 +189,7 @@ def _read_batch(
     wants_arcs = "arcs" in arrays and abilities.marginals
     reads_tree = isinstance(model, RNGTransformerForParsing) and model.config.use_graph_input
     search = search_options(model, beam_size, None)
-    if wants_arcs or reads_tree:
+    if wants_arcs or reads_tree or abilities.incremental:
         decoded = decode_batch(encoded, model, tokenizer, marginals=wants_arcs, **search)
     batch: dict[str, Any] = WordCollator(cast(int, tokenizer.pad_token_id or 0))(encoded)
     device = compute_device(model)
@@ -208,17 +207,21 @@ def _read_batch(
         word_ids = batch.get("word_ids", mask.cumsum(1) - 1) + 1 - first
         word_ids = word_ids.clamp(min=0) * mask
         if abilities.incremental:
-            reading = _with_structures(model, ids, mask, word_ids, search.get("beam_size", BEAM_SIZE), wanted)
+            reading = _with_structures(model, ids, mask, word_ids, decoded.structures[:, 0], wanted)
         else:
             reading = Reading(model.base_model(input_ids=ids, attention_mask=mask, **wanted), word_ids)
     return reading, None if decoded is None else decoded.marginals
 
 
 def _with_structures(
-    model: Any, ids: torch.Tensor, mask: torch.Tensor, word_ids: torch.Tensor, beam_size: int, wanted: dict[str, bool]
+    model: Any,
+    ids: torch.Tensor,
+    mask: torch.Tensor,
+    word_ids: torch.Tensor,
+    found: torch.Tensor,
+    wanted: dict[str, bool],
 ) -> Reading:
-    """How a language model reads tokens with the likeliest structures that its beam finds."""
-    found = likeliest_structures(model, ids, word_ids, mask, beam_size)
+    """How a language model reads tokens with the structures that its beam has found."""
     core = model.model
     if isinstance(model, TransformerGrammarForCausalLM):
         embedded = model.get_input_embeddings()(ids)

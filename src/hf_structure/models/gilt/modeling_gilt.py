@@ -279,7 +279,8 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
             marginals (`bool`): Whether to add the probabilities of all arcs.
 
         Returns:
-            [`DecoderOutput`] with `graphs`, `log_probs` and, if more than one graph is followed, `arc_probs`.
+            [`DecoderOutput`] with `graphs`, also as `structures`, `log_probs` and, if more than one graph is
+            followed, `arc_probs`.
 
         Raises:
             ValueError: another decoder, `k` that is not between 1 and `beam_size`, marginals of one graph; as in
@@ -291,7 +292,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         found = self.beam_search(input_ids, word_ids, attention_mask, beam_size=beam_size, k=beam_size)
         _, _, graphs, log_probs = found.to_tuple()
         log_probs = log_probs.double().log_softmax(1)
-        output = DecoderOutput(graphs=graphs[:, :k], log_probs=log_probs[:, :k])
+        output = DecoderOutput(graphs=graphs[:, :k], structures=graphs[:, :k], log_probs=log_probs[:, :k])
         if beam_size > 1:
             shares = torch.einsum("bk,bkhd->bhd", log_probs.exp(), graphs.double())  # (B, n + 1, n + 1)
             output.arc_probs = shares.clamp(max=1.0)

@@ -249,7 +249,7 @@ class TreeLMMixin(StructuredLMMixin):
             marginals (`bool`): False; arcs and constituents have no probabilities here.
 
         Returns:
-            [`DecoderOutput`] with `spans` or `heads`, and `log_probs`.
+            [`DecoderOutput`] with `spans` or `heads`, `structures` and `log_probs`.
 
         Raises:
             ValueError: another decoder, `k` or `marginals`; as in [`beam_search`].
@@ -259,7 +259,9 @@ class TreeLMMixin(StructuredLMMixin):
         is_token, word_ids = self.words_of(input_ids, attention_mask, word_ids)
         found = self.beam_search(input_ids, word_ids, attention_mask, beam_size=beam_size, k=k)
         _, _, structures, log_probs = found.to_tuple()
-        return self.to_trees(structures, log_probs, word_ids, is_token)
+        output = self.to_trees(structures, log_probs, word_ids, is_token)
+        output.structures = structures
+        return output
 
     def check_decoding(self, decoder: str, k: int, marginals: bool) -> None:
         """Raises `ValueError` for what [`decode`] cannot give."""
