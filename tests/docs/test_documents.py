@@ -63,6 +63,23 @@ NOT_RUN = {  # by a regular expression of the command line
     r"bllip": "data that is not free",
     r"^python examples/prepare_ptb.py sd": "data that is not free; tests/examples makes such",
 }
+# Pages whose commands are those of other pages, with models of a paper, and one whose exports tests/test_deployment.py
+# makes: left to `make test-slow`.
+SELDOM = {
+    f"docs/{page}.md"
+    for page in (
+        "brackets",
+        "deployment",
+        "garden-paths",
+        "gilt",
+        "gilt-results",
+        "parsing-supervised-results",
+        "pushdown",
+        "structformer",
+        "transformer-grammars",
+        "udgn",
+    )
+}
 PYTHON = {document: found for document in DOCUMENTS if (found := blocks(document, "python"))}
 COMMANDS = {
     document: found
@@ -103,7 +120,11 @@ def run_commands(found: Iterator[Command], monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     "document",
     [
-        pytest.param(document, marks=[pytest.mark.torch("2.8")] * (document == "docs/deployment.md"))
+        pytest.param(
+            document,
+            marks=[pytest.mark.slow] * (document in SELDOM)
+            + [pytest.mark.torch("2.8")] * (document == "docs/deployment.md"),
+        )
         for document in sorted({*PYTHON, *COMMANDS})
     ],
 )
@@ -150,6 +171,10 @@ def test_commands_that_do_not_run_are_there(pattern):
 def test_programs_that_do_not_run_are_there(program):
     every = chain.from_iterable(COMMANDS.values())
     assert any(command.program == program for command in every), "take it out of PROGRAMS_NOT_RUN"
+
+
+def test_pages_run_seldom_are_there():
+    assert {*PYTHON, *COMMANDS} >= SELDOM
 
 
 def test_provided_files_are_used():

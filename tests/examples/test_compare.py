@@ -427,6 +427,7 @@ def formalisms(corpus, tmp_path) -> list[str]:
     return options
 
 
+@pytest.mark.slow
 def test_rows_have_the_names_of_their_formalisms(compare_gilt, formalisms, corpus, tmp_path, capsys):
     """Each is a GiLT on its own graphs; the text, the tokenizer and what is scored are those of all."""
     brackets = f"pushdown={corpus}/train.mrg,{corpus}/dev.mrg,{corpus}/dev.mrg"

@@ -121,6 +121,7 @@ for arguments in json.loads(sys.argv[1]):
 """
 
 
+@pytest.mark.slow
 @with_script("run_mlm")
 def test_another_process_needs_the_code(own, tmp_path):
     (tmp_path / "a.txt").write_text("the dog sees a cat\n")

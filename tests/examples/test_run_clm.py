@@ -73,7 +73,7 @@ def files(corpus: Path, output_dir: Path, suffix: str = "conllu", epochs: int = 
 
 def test_trains_saves_and_evaluates(corpus, run, tmp_path, capsys):
     output_dir = tmp_path / "run"
-    run(*training(corpus, output_dir, epochs=8), "--max_predicted_sentences", "5", "--max_tokens", "96")
+    run(*training(corpus, output_dir, epochs=5), "--max_predicted_sentences", "5", "--max_tokens", "64")
     printed = capsys.readouterr()
     assert "it/s" in printed.err  # the progress bar
     assert "eval_perplexity_gold_graphs" in printed.out
@@ -206,7 +206,7 @@ def test_large_baseline_has_as_many_parameters(corpus, run, tmp_path):
     assert not any("predicted" in name for name in results(tmp_path / "gilt"))
 
 
-@pytest.mark.parametrize("option", ["--tokenizer_type", "--tokenizer_name"])
+@pytest.mark.parametrize("option", ["--tokenizer_type", pytest.param("--tokenizer_name", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("kind", "name"), [("unigram", "Unigram"), ("bpe", "BPE")], ids=["unigram", "bpe"])
 def test_new_tokenizers(corpus, run, tmp_path, kind, name, option):
     run(*training(corpus, tmp_path, epochs=1), option, kind)
@@ -371,7 +371,7 @@ def test_sentences_too_long_for_the_base_model(corpus, base_model, run, tmp_path
         run(*arguments, "--validation_file", tmp_path / "dev.conllu")
 
 
-@pytest.mark.parametrize("lm_only_steps", [0, 5], ids=["joint", "lm_only"])
+@pytest.mark.parametrize("lm_only_steps", [0, pytest.param(5, marks=pytest.mark.slow)], ids=["joint", "lm_only"])
 def test_accumulated_batches_weigh_as_one(corpus, base_model, run, tmp_path, lm_only_steps):
     """One step an epoch over the whole text, in few batches or many."""
     options = ["--gradient_accumulation_steps", "500", "--num_train_epochs", "2"]
@@ -520,7 +520,9 @@ def test_baselines_share_the_configuration(corpus, run, tmp_path):
     assert AutoConfig.from_pretrained(tmp_path).graph_layers == 0
 
 
-@pytest.mark.parametrize("model_type", ["gilt", "pushdown", "transformer-xl"])
+@pytest.mark.parametrize(
+    "model_type", ["gilt", *(pytest.param(name, marks=pytest.mark.slow) for name in ("pushdown", "transformer-xl"))]
+)
 def test_trains_with_noise_on_embeddings(corpus, run, tmp_path, model_type):
     small = json.dumps(STACKS if model_type == "pushdown" else {**SMALL, "intermediate_size": 16})
     for folder, noise in (("plain", "0"), ("noise", "50")):

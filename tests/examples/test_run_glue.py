@@ -162,7 +162,15 @@ def test_card_has_the_command_of_its_results(tables, models, run, tmp_path, monk
         assert again[f"eval_{name}"] == pytest.approx(before[f"eval_{name}"], rel=1e-5)
 
 
-@pytest.mark.parametrize(("task", "family"), [("sst2", "gilt"), ("mrpc", "gpt2"), ("stsb", "gilt"), ("stsb", "gpt2")])
+@pytest.mark.parametrize(
+    ("task", "family"),
+    [
+        ("sst2", "gilt"),
+        pytest.param("mrpc", "gpt2", marks=pytest.mark.slow),
+        pytest.param("stsb", "gilt", marks=pytest.mark.slow),
+        ("stsb", "gpt2"),
+    ],
+)
 def test_trains_saves_and_evaluates(tables, models, run, tmp_path, capsys, task, family):
     dev = tables / f"{task}-dev.tsv"
     run(*training(tables, models / family, tmp_path / "run", task, epochs=5), "--test_file", dev)

@@ -92,8 +92,8 @@ def literal_logits(folder: Path, row: dict) -> torch.Tensor:
     [
         ("stsb", "udgn", "symmetric"),
         ("rte", "structformer", "ordered"),
-        ("mrpc", "udgn", "symmetric"),
-        ("sst2", "transformer", None),
+        pytest.param("mrpc", "udgn", "symmetric", marks=pytest.mark.slow),
+        pytest.param("sst2", "transformer", None, marks=pytest.mark.slow),
     ],
 )
 def test_trains_saves_and_evaluates(tables, models, run, tmp_path, task, family, features):
@@ -130,7 +130,7 @@ def test_trains_saves_and_evaluates(tables, models, run, tmp_path, task, family,
     assert results(tmp_path / "again")["eval_loss"] == pytest.approx(scores["eval_loss"], rel=1e-4)
 
 
-@pytest.mark.parametrize("family", ["udgn", "structformer"])
+@pytest.mark.parametrize("family", ["udgn", pytest.param("structformer", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("frozen", [False, True], ids=["trained", "frozen"])
 def test_frozen_parser_stays_as_it_is(tables, models, run, tmp_path, family, frozen):
     run(*training(tables, models / family, tmp_path, epochs=1), *["--freeze_parser"] * frozen)

@@ -72,7 +72,7 @@ def expected_accuracies(folder: Path, tie: float, every: int = 1, **options) -> 
     return accuracies
 
 
-@pytest.mark.parametrize("model", ["gilt", "pushdown"])
+@pytest.mark.parametrize("model", ["gilt", pytest.param("pushdown", marks=pytest.mark.slow)])
 def test_accuracies(run, model, data, tmp_path, capsys, request):
     folder = request.getfixturevalue(model)
     run("--model", folder, "--data", data, "--beam_size", 3, "--output_dir", tmp_path)

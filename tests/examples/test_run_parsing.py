@@ -46,6 +46,9 @@ FAMILIES = {
     "rng_transformer": SIZES | GRAPH_PARTS | {"num_hidden_layers": 2, "num_rounds": 2, "decoder_dropout": 0.1},
 }
 of_every_family = pytest.mark.parametrize("family", FAMILIES)
+of_one_family = pytest.mark.parametrize(
+    "family", ["rng_transformer", pytest.param("g2g_transformer", marks=pytest.mark.slow)]
+)
 OPTIONS = ["--use_cpu", "--max_tokens", "128", "--min_frequency", "1"]
 SMALL_BATCHES = ("--max_tokens", "64")  # more is learned in an epoch
 SCORES = ("uas", "las", "uas_no_punct", "las_no_punct")
@@ -150,7 +153,7 @@ def test_what_is_saved(treebank, run, tmp_path):
 # Kinds of parsers
 
 
-@pytest.mark.parametrize("kind", ["unigram", "bpe", "given"])
+@pytest.mark.parametrize("kind", [pytest.param("unigram", marks=pytest.mark.slow), "bpe", "given"])
 def test_subwords(treebank, encoder, run, tmp_path, kind):
     name = encoder if kind == "given" else kind
     run(*training(treebank, tmp_path), "--tokenizer_name", name, *(["--vocab_size", "300"] if kind == "bpe" else []))
@@ -243,7 +246,7 @@ def test_trees_without_labels(corpus, run, tmp_path):
     run(*training(corpus, tmp_path), "--no_labels")
 
 
-@of_every_family
+@of_one_family
 def test_tags(treebank, family, run, tmp_path):
     run(*training(treebank, tmp_path / "run", epochs=2, family=family), "--use_tags", *SMALL_BATCHES)
     config = AutoConfig.from_pretrained(tmp_path / "run")
@@ -262,7 +265,7 @@ def test_tags(treebank, family, run, tmp_path):
     assert right > wrong
 
 
-@of_every_family
+@of_one_family
 def test_bf16(treebank, family, run, tmp_path):
     run(*training(treebank, tmp_path, epochs=4, family=family), "--bf16", *SMALL_BATCHES)
     assert losses(tmp_path)[-1] < 0.6 * losses(tmp_path)[0]
@@ -427,7 +430,7 @@ def test_killed_run_goes_on_with_the_same_losses(treebank, family, run, tmp_path
     assert_close(second, first, rtol=1e-4, atol=1e-6)
 
 
-@of_every_family
+@of_one_family
 def test_accumulated_batches_learn_what_whole_ones_do(treebank, family, run, tmp_path):
     exact = dict.fromkeys(("hidden_dropout", "attention_dropout"), 0.0)
     exact["decoder_dropout" if family == "rng_transformer" else "classifier_dropout"] = 0.0

@@ -160,6 +160,7 @@ def found(models, module) -> dict[str, dict]:
     return {name: json.loads((models / "exported" / f"{name}.json").read_text("utf-8")) for name in names}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", ["code_of_the_folder", "own_classes"])
 def test_parses_in_another_process(models, module, found, reader):
     for name in ("udgn", "structformer", "parser", "graphs"):
@@ -171,6 +172,7 @@ def test_parses_in_another_process(models, module, found, reader):
     assert found[reader]["score"] == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_parses_without_this_package(models, found):
     assert set(found["outside"]) == {"udgn", "structformer", "parser", "graphs"}
     for name, parses in found["outside"].items():

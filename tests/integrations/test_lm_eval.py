@@ -172,7 +172,7 @@ def blimp_accuracy(folder: Path, **options) -> float:
     return sum(good >= bad - 1e-5 for good, bad in zip(log_probs[::2], log_probs[1::2], strict=True)) / len(PAIRS)
 
 
-@pytest.mark.parametrize("model_name", ["gpt2", "gilt", "pushdown"])
+@pytest.mark.parametrize("model_name", ["gpt2", "gilt", pytest.param("pushdown", marks=pytest.mark.slow)])
 def test_accuracy_is_that_of_raw_scores(model_name, task, request):
     folder, options = request.getfixturevalue(model_name), {"beam_size": 2} if model_name in STRUCTURED else {}
     model, tokenizer = AutoModelForCausalLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)

@@ -119,7 +119,9 @@ def assert_an_unpruned_beam_is_the_sum_over_all_graphs(backbone, graph_layers):
     assert total > max(beam.values()) + 0.1
 
 
-@pytest.mark.parametrize("beam_size", [1, 2, 7, 20])
+@pytest.mark.parametrize(
+    "beam_size", [1, pytest.param(2, marks=pytest.mark.slow), 7, pytest.param(20, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2", "qwen3"])
 def test_a_pruned_beam_is_that_of_single_hypotheses(backbone, beam_size):
     model = sure_model(backbone, max_new_arcs=3)

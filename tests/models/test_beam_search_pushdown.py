@@ -112,7 +112,9 @@ def test_probabilities_of_all_texts_sum_to_one():
     assert_close(float(log_probs.exp().sum() + ended.exp().sum()), 1.0, atol=1e-4, rtol=0)
 
 
-@pytest.mark.parametrize("beam_size", [1, 2, 7, 20])
+@pytest.mark.parametrize(
+    "beam_size", [1, pytest.param(2, marks=pytest.mark.slow), 7, pytest.param(20, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2", "qwen3"])
 def test_a_pruned_beam_is_that_of_single_hypotheses(backbone, beam_size):
     model, ids = tiny_model(backbone), inputs_of((9,), seed=3)["input_ids"][0]

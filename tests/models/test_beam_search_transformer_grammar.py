@@ -88,7 +88,9 @@ def test_probabilities_of_all_next_tokens_sum_to_that_of_the_prefix(kind):
 
 
 @pytest.mark.parametrize("kind", [*OFTEN, pytest.param(GRAFT, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("side", "max_tokens"), [("left", EVERYTHING), ("right", 100)])
+@pytest.mark.parametrize(
+    ("side", "max_tokens"), [("left", 100), pytest.param("right", EVERYTHING, marks=pytest.mark.slow)]
+)
 def test_sentences_together_are_as_alone(kind, side, max_tokens):
     model = tiny_model(kind, max_open=6)
     inputs = inputs_of(model, (5, 3, 6, 1), side)
@@ -127,7 +129,7 @@ def test_bounds_and_trees(kind):
 
 
 @pytest.mark.parametrize("kind", OFTEN)
-@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize("beam_size", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_no_beam_is_lost(kind, beam_size):
     """However unlikely the end is: what is begun can always be completed."""
     model = tiny_model(kind, max_open=4)

@@ -155,7 +155,7 @@ def test_logits_are_those_of_a_full_pass():
     assert_close(torch.stack(output.logits, dim=1), whole, atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2", "qwen3"])
+@pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2", pytest.param("qwen3", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("mode", [{}, {"num_beams": 3}, {"num_graph_beams": 3}], ids=["greedy", "beams", "graphs"])
 @torch.no_grad()
 def test_left_padded_batches_equal_one_at_a_time(backbone, mode):
