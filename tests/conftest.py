@@ -215,7 +215,9 @@ def _seed():
     torch.default_generator.manual_seed(0)  # `torch.manual_seed` writes its stack down for every kind of device
 
 
-@pytest.fixture(params=[torch.float64, torch.bfloat16], ids=["float64", "bfloat16"])
+@pytest.fixture(
+    params=[pytest.param(torch.float64, marks=pytest.mark.slow), torch.bfloat16], ids=["float64", "bfloat16"]
+)
 def with_other_default(request):
     """`with_other_default(function)`: what a function gives while new tensors have another dtype than float32."""
 

@@ -180,6 +180,7 @@ def test_logits_are_those_of_the_day_of_its_release(name):
     assert logits.norm(dim=-1).tolist() == pytest.approx(case["norm"], rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.torch("2.8")
 @pytest.mark.parametrize("name", MASKED)
 @torch.no_grad()

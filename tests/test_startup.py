@@ -86,9 +86,8 @@ def test_transformers_knows_the_families_whichever_is_imported_first(order):
     assert "revision main" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    "first", [pytest.param("hf_structure", marks=pytest.mark.slow), "hf_structure.models.gilt.configuration_gilt"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["hf_structure", "hf_structure.models.gilt.configuration_gilt"])
 def test_a_configuration_is_imported_first(first):
     """It asks for the Auto classes, which ask for all configurations."""
     code = (

@@ -194,7 +194,9 @@ def test_trains_saves_and_evaluates(tables, models, run, tmp_path, capsys, task,
         assert results(tmp_path / "again")[f"eval_{name}"] == pytest.approx(scores[f"eval_{name}"], rel=1e-4)
 
 
-@pytest.mark.parametrize(("task", "family"), [("mrpc", "gilt"), ("mrpc", "gpt2"), ("rte", "graft")])
+@pytest.mark.parametrize(
+    ("task", "family"), [("mrpc", "gilt"), pytest.param("mrpc", "gpt2", marks=pytest.mark.slow), ("rte", "graft")]
+)
 def test_the_likelier_word_is_predicted(tables, models, run, tmp_path, task, family):
     parser = [] if family == "gpt2" else ["--parser", models / family]
     run(*evaluation(tables, models / family, tmp_path, task), *parser)

@@ -1149,10 +1149,8 @@ def test_weights_of_the_arcs_of_more_words_than_the_classifier_knows_are_those_o
     assert loss.isfinite()
 
 
-@pytest.mark.parametrize(
-    "backbone",
-    ["transformer_xl", pytest.param("gpt2", marks=pytest.mark.slow), pytest.param("llama", marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2", "llama"])
 def test_twenty_sentences_can_be_learned_by_heart(backbone):
     torch.manual_seed(0)
     if backbone == "transformer_xl":

@@ -273,7 +273,9 @@ def test_order_is_kept(folder, monkeypatch):
         assert heads_of(together) == heads_of(alone)
 
 
-@pytest.mark.parametrize("punctuation", ["attach", "drop", "parse"])
+@pytest.mark.parametrize(
+    "punctuation", ["attach", *(pytest.param(name, marks=pytest.mark.slow) for name in ("drop", "parse"))]
+)
 def test_batch_size_changes_nothing(any_folder, folder, punctuation):
     sentences = random_sentences(9)
     options = {"k": 3 if any_folder is folder else 1, "marginals": True, "punctuation": punctuation}

@@ -150,6 +150,7 @@ def test_threads_wait_for_one_load(folder, loads):
     assert len(set(map(id, models))) == len(loads) == 1
 
 
+@pytest.mark.slow
 def test_names_are_first_used_by_several_threads():
     done = subprocess.run([sys.executable, "-c", FIRST_USES], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
