@@ -1,6 +1,7 @@
 """Who may import whom: data flows one way, and every import names the module that defines the name."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -77,8 +78,10 @@ def family_of(module: str) -> str | None:
     return parts[2] if parts[1:2] == ["models"] and len(parts) > 3 else None
 
 
-def defined_names(tree: ast.Module) -> set[str]:
-    """What a module defines at its top level, imports not counted."""
+@cache
+def defined_names(module: str) -> set[str]:
+    """What a module of the package defines at its top level, imports not counted."""
+    tree = ast.parse(FILES[module].read_text(encoding="utf-8"))
     names = set()
     for node in ast.walk(ast.Module([n for n in tree.body if not isinstance(n, ast.Import | ast.ImportFrom)], [])):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -118,7 +121,7 @@ def _problems_of_our_import(module: str, node: ast.ImportFrom, late: bool, state
     room, other = room_of(module), room_of(node.module)
     if node.module not in FILES:
         return [f"{module}: '{statement}' names a package, not the module that defines the name"]
-    defined = defined_names(ast.parse(FILES[node.module].read_text(encoding="utf-8")))
+    defined = defined_names(node.module)
     found = [
         f"{module}: {node.module} does not define {alias.name}" for alias in node.names if alias.name not in defined
     ]

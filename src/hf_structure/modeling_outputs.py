@@ -61,18 +61,15 @@ class DecoderOutput(ModelOutput):
             Their labels, by the numbers of `span_labels` in [`~hf_structure.abilities.Abilities`]; -1 for padding.
         graphs (`torch.BoolTensor` of shape `(batch_size, k, num_words + 1, num_words + 1)`):
             `graphs[b, i, h, d]` says whether word `h` is a head of word `d`; no arcs where there are fewer graphs.
-        structures (`torch.LongTensor` or `torch.BoolTensor` of shape `(batch_size, k, ...)`):
-            The same graphs or trees as the `forward` of a language model that builds them reads them.
+        structures (`torch.Tensor` of shape `(batch_size, k, ...)`): The same as a language model's `forward` reads it.
         log_probs (`torch.FloatTensor` of shape `(batch_size, k)`):
             Log-probability of each structure, `-inf` where there are fewer. None if the heads need not form a tree.
         marginals (`torch.FloatTensor` of shape `(batch_size, num_words, num_words + 1)`):
             `marginals[b, d, h]` is the probability that word `h` is a head of word `d + 1`, over all structures.
         arc_probs (`torch.FloatTensor` of shape `(batch_size, num_words + 1, num_words + 1)`):
             Probabilities of the arcs of graphs, heads in rows, over all graphs of the beam.
-        distances (`torch.FloatTensor` of shape `(batch_size, num_words - 1)`):
-            Syntactic distance of each word and the next; meaningless for padding.
-        heights (`torch.FloatTensor` of shape `(batch_size, num_words)`):
-            Syntactic height of each word; meaningless for padding.
+        distances, heights (`torch.FloatTensor` of shapes `(batch_size, num_words - 1)` and `(batch_size, num_words)`):
+            Syntactic distance of each word and the next, and height of each word; meaningless for padding.
         columns (`dict[str, torch.Tensor]`, tensors of shape `(batch_size, k, num_words)`): What the model says of each
             word of a tree, by the names of its [`~hf_structure.abilities.Column`]s: `"probabilities"` of its head,
             `"labels"` (ids, -1 where `heads` is), ...; of shape `(batch_size, k, num_words, best)` where a lexicon

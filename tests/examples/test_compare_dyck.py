@@ -187,6 +187,7 @@ def test_masked_log_probs_are_those_of_the_masked_bracket(compare, tmp_path):
     assert found == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_causal_log_probs_are_those_after_what_is_before(compare, tmp_path):
     script = compare("--models", "gilt", "gpt2")

@@ -137,7 +137,13 @@ def test_first_call_of_several_threads(call, model):
     assert getattr(hf_structure, call)("The cat slept.", model).to_dict() == answers[0]
 
 
-@pytest.mark.parametrize("task", ["dependency-parsing", "constituency-parsing", "graph-parsing"])
+@pytest.mark.parametrize(
+    "task",
+    [
+        "dependency-parsing",
+        *(pytest.param(task, marks=pytest.mark.slow) for task in ("constituency-parsing", "graph-parsing")),
+    ],
+)
 def test_first_pipeline_of_several_threads(task):
     before = global_state()
     answers = at_once(lambda number: pipeline(task)("The cat slept."))
@@ -285,7 +291,12 @@ def test_each_device_has_its_own_model(folder):
 
 @pytest.mark.parametrize(
     ("call", "model"),
-    [("parse", "udgn-en"), ("parse", "g2gt-en-ewt"), ("parse", "gilt-en"), ("score", "structformer-en")],
+    [
+        ("parse", "udgn-en"),
+        ("parse", "g2gt-en-ewt"),
+        pytest.param("parse", "gilt-en", marks=pytest.mark.slow),
+        ("score", "structformer-en"),
+    ],
 )
 def test_threads_compute_with_one_model(call, model):
     """Its LSTMs are whole whenever another thread begins."""
