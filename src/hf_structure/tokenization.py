@@ -165,12 +165,8 @@ def _fast(tokenizer: PreTrainedTokenizerBase) -> TokenizersBackend:
 
 def _flat(ids_of_words: list[list[int]], first: int = 0) -> tuple[list[int], list[int]]:
     """All ids one after another, and the word of each, counted from `first`."""
-    input_ids = []
-    word_ids = []
-    for word, ids in enumerate(ids_of_words, start=first):
-        input_ids += ids
-        word_ids += [word] * len(ids)
-    return input_ids, word_ids
+    word_ids = [word for word, ids in enumerate(ids_of_words, start=first) for _ in ids]
+    return list(itertools.chain.from_iterable(ids_of_words)), word_ids
 
 
 def _ids_of_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
@@ -202,13 +198,11 @@ def _without_gaps(
     words: Sequence[str], ids_of_words: list[list[int]], tokenizer: PreTrainedTokenizerBase
 ) -> list[list[int]]:
     """The same with the unknown token for every word that the tokenizer drops."""
-    unknown = tokenizer.unk_token_id
-    filled = []
-    for word, ids in zip(words, ids_of_words, strict=True):
-        if not ids and unknown is None:
-            raise ValueError(f"the tokenizer has no token for the word {word!r}, and no unknown token")
-        filled.append(ids or [unknown])
-    return filled
+    unknown: Any = tokenizer.unk_token_id
+    if unknown is None and not all(ids_of_words):
+        word = next(word for word, ids in zip(words, ids_of_words, strict=True) if not ids)
+        raise ValueError(f"the tokenizer has no token for the word {word!r}, and no unknown token")
+    return [ids or [unknown] for ids in ids_of_words]
 
 
 def train_subword_tokenizer(

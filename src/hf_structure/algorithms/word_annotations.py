@@ -92,9 +92,10 @@ class Lexicon:
         """
         if rule := self.rules.get((form, xpos)):
             return lemma_of(rule, form)
-        best, *others = (lemma_of(rule, form) for rule in rules)
+        best = lemma_of(rules[0], form)
         if upos not in OPEN_CLASSES or best.lower() == form.lower() or best.lower() in self.lemmas:
             return best
+        others = (lemma_of(rule, form) for rule in rules[1:])
         return next((lemma for lemma in others if lemma.lower() in self.lemmas), best)
 
 

@@ -133,8 +133,8 @@ def _named(numbers: list, column: Column) -> list:
     if names is None:
         return numbers
     if isinstance(numbers[0], list):
-        return [[names[number] for number in best] for best in numbers]
-    return [names[number] for number in numbers]
+        return [list(map(names.__getitem__, best)) for best in numbers]
+    return list(map(names.__getitem__, numbers))
 
 
 def _marginals(
