@@ -1,5 +1,7 @@
 """Attention of one head, with the structure that the model has built."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 from tiny_models import GRAPHS, new_gilt, new_gpt2, new_pushdown, randomise, save, unigram_tokenizer
@@ -95,6 +97,18 @@ def test_structures_are_searched_for_once(models, name, read, monkeypatch):
     monkeypatch.setattr(model, "beam_search", lambda *args, **options: searched.append(1) or search(*args, **options))
     read({"words": WORDS}, model, tokenizer=tokenizer, beam_size=4)
     assert searched == [1]
+
+
+@pytest.mark.parametrize("name", ["gilt on GPT-2", "pushdown on GPT-2"])
+def test_no_padding_token_is_needed(models, name):
+    model, tokenizer = models[name]
+    without = deepcopy(tokenizer)
+    without.pad_token = None
+    found, expected = (sentence_attention(WORDS, model, tokenizer=each) for each in (without, tokenizer))
+    assert found == expected
+    together = [{"words": WORDS}, {"words": WORDS[:2]}]
+    found, expected = (word_arrays(together, model, tokenizer=each) for each in (without, tokenizer))
+    assert [each.vectors for each in found] == [pytest.approx(each.vectors) for each in expected]
 
 
 def test_the_last_layer_and_the_first_head_of_raw_text(models, graph_parser):

@@ -396,7 +396,7 @@ def decode_batch(
     encoded: Sequence[Mapping[str, Any]], model: Any, tokenizer: PreTrainedTokenizerBase, **options
 ) -> DecoderOutput:
     """The output of a model for a batch; `options` are those of its `decode`."""
-    batch = WordCollator(cast(int, tokenizer.pad_token_id))(encoded)
+    batch = WordCollator(cast(int, tokenizer.pad_token_id or 0))(encoded)
     device = compute_device(model)
     batch = {name: value.to(device) for name, value in batch.items()}
     return model.decode(**batch, **options)
