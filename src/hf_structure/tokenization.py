@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -198,11 +198,11 @@ def _without_gaps(
     words: Sequence[str], ids_of_words: list[list[int]], tokenizer: PreTrainedTokenizerBase
 ) -> list[list[int]]:
     """The same with the unknown token for every word that the tokenizer drops."""
-    unknown: Any = tokenizer.unk_token_id
+    unknown = tokenizer.unk_token_id
     if unknown is None and not all(ids_of_words):
         word = next(word for word, ids in zip(words, ids_of_words, strict=True) if not ids)
         raise ValueError(f"the tokenizer has no token for the word {word!r}, and no unknown token")
-    return [ids or [unknown] for ids in ids_of_words]
+    return [ids or [cast(int, unknown)] for ids in ids_of_words]
 
 
 def train_subword_tokenizer(
