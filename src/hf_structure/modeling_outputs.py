@@ -61,7 +61,7 @@ class DecoderOutput(ModelOutput):
             Their labels, by the numbers of `span_labels` in [`~hf_structure.abilities.Abilities`]; -1 for padding.
         graphs (`torch.BoolTensor` of shape `(batch_size, k, num_words + 1, num_words + 1)`):
             `graphs[b, i, h, d]` says whether word `h` is a head of word `d`; no arcs where there are fewer graphs.
-        structures (`torch.Tensor` of shape `(batch_size, k, ...)`): The same as a language model's `forward` reads it.
+        structures (`torch.Tensor` of shape `(batch_size, k, ...)`): The graphs or trees as `forward` reads them.
         log_probs (`torch.FloatTensor` of shape `(batch_size, k)`):
             Log-probability of each structure, `-inf` where there are fewer. None if the heads need not form a tree.
         marginals (`torch.FloatTensor` of shape `(batch_size, num_words, num_words + 1)`):

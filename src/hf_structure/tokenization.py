@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -199,10 +199,12 @@ def _without_gaps(
 ) -> list[list[int]]:
     """The same with the unknown token for every word that the tokenizer drops."""
     unknown = tokenizer.unk_token_id
-    if unknown is None and not all(ids_of_words):
-        word = next(word for word, ids in zip(words, ids_of_words, strict=True) if not ids)
-        raise ValueError(f"the tokenizer has no token for the word {word!r}, and no unknown token")
-    return [ids or [cast(int, unknown)] for ids in ids_of_words]
+    filled = []
+    for word, ids in zip(words, ids_of_words, strict=True):
+        if not ids and unknown is None:
+            raise ValueError(f"the tokenizer has no token for the word {word!r}, and no unknown token")
+        filled.append(ids or [unknown])
+    return filled
 
 
 def train_subword_tokenizer(

@@ -21,7 +21,7 @@ def score_of(scores, heads):
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("elements", ELEMENTS.values(), ids=ELEMENTS.keys())
-@settings(deadline=None, derandomize=True, max_examples=20)
+@settings(deadline=None, derandomize=True, max_examples=40)
 @given(data=st.data())
 def test_against_enumeration_of_projective_trees(all_trees, n, elements, data):
     scores = data.draw(arrays(np.float64, (n, n + 1), elements=elements))

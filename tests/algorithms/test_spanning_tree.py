@@ -75,7 +75,7 @@ def best_by_networkx(scores):
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("elements", ELEMENTS.values(), ids=ELEMENTS.keys())
-@settings(deadline=None, derandomize=True, max_examples=20)
+@settings(deadline=None, derandomize=True, max_examples=40)
 @given(data=st.data())
 def test_max_spanning_tree_against_enumeration(all_trees, n, elements, data):
     scores = data.draw(arrays(np.float64, (2, n, n + 1), elements=elements))

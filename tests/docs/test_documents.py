@@ -63,8 +63,8 @@ NOT_RUN = {  # by a regular expression of the command line
     r"bllip": "data that is not free",
     r"^python examples/prepare_ptb.py sd": "data that is not free; tests/examples makes such",
 }
-# Pages whose commands are those of other pages, with models of a paper, and one whose exports tests/test_deployment.py
-# makes: left to `make test-slow`.
+# Left to `make test-slow`: pages that run the commands of other pages on a paper's models, and one whose exports
+# tests/test_deployment.py makes.
 SELDOM = {
     f"docs/{page}.md"
     for page in (

@@ -140,7 +140,7 @@ def test_other_files_in_the_same_folder_are_refused(run, arguments, corpus):
 
 def test_a_collapsed_parser_is_warned_of(run, script, arguments, monkeypatch, caplog):
     monkeypatch.setattr(script, "COLLAPSED", 0.0)
-    run(*arguments[1:])
+    run(*arguments)
     warnings = [record.getMessage() for record in caplog.records if "the parser has collapsed" in record.getMessage()]
-    assert len(warnings) == 1
+    assert len(warnings) == 4
     assert "% of argmax heads are word " in warnings[0]

@@ -89,7 +89,12 @@ def test_probabilities_of_all_next_tokens_sum_to_that_of_the_prefix(kind):
 
 @pytest.mark.parametrize("kind", [*OFTEN, pytest.param(GRAFT, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    ("side", "max_tokens"), [("left", 100), pytest.param("right", EVERYTHING, marks=pytest.mark.slow)]
+    ("side", "max_tokens"),
+    [
+        ("left", 100),
+        pytest.param("left", EVERYTHING, marks=pytest.mark.slow),
+        pytest.param("right", 100, marks=pytest.mark.slow),
+    ],
 )
 def test_sentences_together_are_as_alone(kind, side, max_tokens):
     model = tiny_model(kind, max_open=6)

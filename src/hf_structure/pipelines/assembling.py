@@ -16,7 +16,7 @@ FIELDS = ("labels", "probabilities", "label_probabilities")  # columns that a tr
 def sentences_of(decoded: DecoderOutput) -> list[dict[str, Any]]:
     """The output for each sentence of a batch, without the batch dimension: columns as lists, tensors on the CPU."""
     columns = {name: values.tolist() for name, values in (decoded.columns or {}).items()}
-    tensors = {name: values.cpu().unbind() for name, values in decoded.items() if name != "columns"}
+    tensors = {key: values.cpu().unbind() for key, values in decoded.items() if key not in ("columns", "structures")}
     size = len(next(iter(tensors.values())))
     return [
         {name: values[row] for name, values in tensors.items()}
@@ -133,8 +133,8 @@ def _named(numbers: list, column: Column) -> list:
     if names is None:
         return numbers
     if isinstance(numbers[0], list):
-        return [list(map(names.__getitem__, best)) for best in numbers]
-    return list(map(names.__getitem__, numbers))
+        return [[names[number] for number in best] for best in numbers]
+    return [names[number] for number in numbers]
 
 
 def _marginals(

@@ -52,20 +52,21 @@ def sentence_attention(
             that is empty or too long for the model.
     """
     model, tokenizer = load_model(model, tokenizer, device, *CAUSAL, trust_remote_code=trust_remote_code)
+    abilities = abilities_of(model.config)
     encoded = encode_sentence(
         sentence,
         tokenizer,
         word_tokenizer=word_splitter(model, tokenizer, word_tokenizer),
-        model_tokens=abilities_of(model.config).max_tokens,
+        model_tokens=abilities.max_tokens,
         encode_words=encode_subwords,
     )
     ids = torch.tensor([encoded["input_ids"]], device=compute_device(model))
     tokens = [str(tokenizer.decode([token])).strip() or "␣" for token in encoded["input_ids"]]
     structure = None
     reading = {}
-    if with_structure and abilities_of(model.config).incremental:
+    if with_structure and abilities.incremental:
         decoded: Any = decode_batch([encoded], model, tokenizer, beam_size=beam_size)
-        (parsed,) = parses_of([encoded], decoded, model, abilities_of(model.config).structures)
+        (parsed,) = parses_of([encoded], decoded, model, abilities.structures)
         structure = parsed.graph or parsed.constituency or parsed.dependency
         word_ids = torch.tensor([encoded["word_ids"]], device=ids.device)
         reading = structure_inputs(model, decoded.structures[:, 0], word_ids)

@@ -383,7 +383,7 @@ def parses_of(
     structures: Sequence[str],
     punctuation: str = "attach",
 ) -> list[Parse]:
-    """Parses of encoded sentences, of which `decoded` is the output of the model."""
+    """The parses of encoded sentences that the model has decoded."""
     abilities = abilities_of(model.config)
     pairs = zip(encoded, sentences_of(decoded), strict=True)
     return [

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 _SHOWN = 4  # words of a sentence in its short form
 _NOT_IN_MISC = re.compile(r"[|\t\n\r\0]")  # what parts its entries, columns and lines
-_PLAIN = {str, int, float, bool, tuple, type(None)}  # of values that stay as they are
 _TOLERANCE = 1e-4  # a probability computed in float32 may leave [0, 1] by so much
 
 
@@ -73,9 +72,6 @@ def as_tuple(values: Any) -> tuple:
     """The values of an array, a tensor or any sequence as a tuple, scalars of numpy and torch as Python's own."""
     if hasattr(values, "tolist"):
         return tuple(values.tolist())
-    values = tuple(values)
-    if _PLAIN.issuperset(map(type, values)):
-        return values
     return tuple(value.tolist() if hasattr(value, "tolist") else value for value in values)
 
 

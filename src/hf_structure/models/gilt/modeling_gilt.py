@@ -279,7 +279,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
             marginals (`bool`): Whether to add the probabilities of all arcs.
 
         Returns:
-            [`DecoderOutput`] with `graphs`, also as `structures`, `log_probs` and, if more than one graph is
+            [`DecoderOutput`] with `graphs`, `structures` (the same), `log_probs` and, if more than one graph is
             followed, `arc_probs`.
 
         Raises:
