@@ -288,11 +288,11 @@ def best_graphs(
     model in the folder `parser` follows, and the `features` that the model that is trained reads from it. `with_label`
     says whether another word follows, which no arc reaches.
     """
-    model, tokenizer = load_model(parser, None, device, *CAUSAL)
+    model, _ = load_model(parser, None, device, *CAUSAL)
     if not reads_graphs(model):
         raise ValueError(f"{parser} does not parse: it reads no graphs")
     examples = [dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)]
-    inputs = WordCollator(tokenizer.pad_token_id or 0)(examples)
+    inputs = WordCollator()(examples)
     found = model.beam_search(**{name: value.to(device) for name, value in inputs.items()}, beam_size=beam_size)
     arcs = [graph.nonzero().tolist() for graph in found.graphs[:, 0]]
     words = [range(word_ids[-1] + with_label) for word_ids in batch["word_ids"]]

@@ -63,8 +63,8 @@ NOT_RUN = {  # by a regular expression of the command line
     r"bllip": "data that is not free",
     r"^python examples/prepare_ptb.py sd": "data that is not free; tests/examples makes such",
 }
-# Left to `make test-slow`: pages that run the commands of other pages on a paper's models, and one whose exports
-# tests/test_deployment.py makes.
+# Left to `make test-slow`: pages that run the commands of other pages on a paper's models, and those whose exports,
+# figures and scores other tests make.
 SELDOM = {
     f"docs/{page}.md"
     for page in (
@@ -74,7 +74,9 @@ SELDOM = {
         "gilt",
         "gilt-results",
         "parsing-supervised-results",
+        "pictures",
         "pushdown",
+        "scoring",
         "structformer",
         "transformer-grammars",
         "udgn",

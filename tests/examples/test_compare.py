@@ -278,6 +278,7 @@ def test_trees_of_three_files(compare_rngt, capsys):
     )
 
 
+@pytest.mark.slow
 def test_refinement_of_trees_of_syntr(corpus, tmp_path, monkeypatch, in_this_process):
     """Trained, parsed and refined in earnest."""
     files = [f"--{name}_file={corpus}/dev.conllu" for name in PARTS]
@@ -370,6 +371,7 @@ def test_gilt_and_its_baselines(compare_gilt, tmp_path, capsys):
     assert compare_gilt(*options) == []
 
 
+@pytest.mark.slow
 def test_further_training_on_other_text(compare_gilt, corpus, tmp_path, capsys):
     """The tokenizer and the first training have the text of all; what follows, and its arcs, are of the other."""
     texts = (f"{corpus}/train.conllu", f"{corpus}/dev.conllu")
@@ -647,6 +649,7 @@ def compare_sizes(calls, monkeypatch, tmp_path):
     return compare
 
 
+@pytest.mark.slow
 def test_smaller_texts_are_parts_of_larger_ones(compare_sizes, calls, tmp_path, capsys):
     arguments = ["--configs", "a/udgn.json", "--sizes", "200", "20", "--seeds", "1", "3"]
     compare_sizes(*arguments, "--", "--bf16")

@@ -97,6 +97,7 @@ def test_all_models_are_trained_and_tested_once(compare, tmp_path, capsys):
     assert len(compare.calls) == 3
 
 
+@pytest.mark.slow
 def test_constituents_are_what_pushdown_is_told_and_tested_on(compare, capsys):
     compare("--models", "pushdown")
     [(script, _, named)] = compare.calls
@@ -151,6 +152,7 @@ def test_with_one_kind_a_closing_bracket_is_set_against_an_opening_one(monkeypat
     assert found == [(1, 2, True), (3, 1, False), (1, 1, True)]
 
 
+@pytest.mark.slow
 def test_with_one_kind_masked_models_alone_are_asked(compare, tmp_path, monkeypatch):
     """A causal model cannot know whether another bracket opens."""
     monkeypatch.setattr(compare.script, "count_kinds", lambda args: 1)

@@ -99,6 +99,7 @@ def test_trains_saves_and_evaluates(corpus, run, tmp_path, capsys):
     assert again["test_sentences_predicted_graphs"] == 7
 
 
+@pytest.mark.slow
 def test_a_trained_model_with_other_settings(corpus, run, tmp_path):
     first = tmp_path / "first"
     run(*training(corpus, first, epochs=1))
@@ -195,6 +196,7 @@ def test_baseline_without_graphs(corpus, run, tmp_path, suffix):
     assert not any("graph" in name or "scorer" in name for name, _ in model.named_parameters())
 
 
+@pytest.mark.slow
 def test_large_baseline_has_as_many_parameters(corpus, run, tmp_path):
     for name in ("gilt", "transformer-xl-large"):
         run(*training(corpus, tmp_path / name, name, epochs=1))
@@ -259,6 +261,7 @@ def test_graphs_of_all_kinds(enhanced, run, script, monkeypatch, suffix, options
     assert "eval_arc_f1_gold_graphs" in results(enhanced / "run")
 
 
+@pytest.mark.slow
 def test_features_computed_once_change_nothing(corpus, base_model, run, tmp_path):
     options = ["--tokenizer_name", base_model]
     for name in ("True", "False"):
@@ -285,6 +288,7 @@ def parts_that_changed(base_model: Path, output_dir: Path) -> tuple[bool, bool]:
     )
 
 
+@pytest.mark.slow
 def test_graft_is_trained_at_two_rates(corpus, base_model, run, tmp_path, monkeypatch, script):
     run(*grafting(corpus, base_model, tmp_path / "run", 2), "--base_learning_rate", "0.0")
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "run")
@@ -473,6 +477,7 @@ def test_two_processes_learn_what_one_does(corpus, base_model, run, tmp_path):
         assert results(two)[f"eval_{name}"] == pytest.approx(results(two / "x")[f"eval_{name}"], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_half_precision(corpus, run, tmp_path):
     run(*training(corpus, tmp_path, epochs=2), "--bf16")
     assert losses(tmp_path, "eval_loss")[-1] < losses(tmp_path)[0]
@@ -520,9 +525,8 @@ def test_baselines_share_the_configuration(corpus, run, tmp_path):
     assert AutoConfig.from_pretrained(tmp_path).graph_layers == 0
 
 
-@pytest.mark.parametrize(
-    "model_type", ["gilt", *(pytest.param(name, marks=pytest.mark.slow) for name in ("pushdown", "transformer-xl"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("model_type", ["gilt", "pushdown", "transformer-xl"])
 def test_trains_with_noise_on_embeddings(corpus, run, tmp_path, model_type):
     small = json.dumps(STACKS if model_type == "pushdown" else {**SMALL, "intermediate_size": 16})
     for folder, noise in (("plain", "0"), ("noise", "50")):

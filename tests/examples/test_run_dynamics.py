@@ -90,6 +90,7 @@ def test_only_new_checkpoints_are_measured(run, script, arguments, trained, tmp_
     assert measured == ["checkpoint-300"]
 
 
+@pytest.mark.slow
 def test_blimp_is_asked_of_every_checkpoint(run, script, arguments, monkeypatch, tmp_path):
     asked = []
 
@@ -131,6 +132,7 @@ def test_folders_without_checkpoints(run, arguments, trained, change, message):
         run(*change(trained, arguments[2:]))
 
 
+@pytest.mark.slow
 def test_other_files_in_the_same_folder_are_refused(run, arguments, corpus):
     run(*arguments[1:])
     other = [corpus / "train.conllu" if value == corpus / "dev.conllu" else value for value in arguments[1:]]
@@ -138,6 +140,7 @@ def test_other_files_in_the_same_folder_are_refused(run, arguments, corpus):
         run(*other)
 
 
+@pytest.mark.slow
 def test_a_collapsed_parser_is_warned_of(run, script, arguments, monkeypatch, caplog):
     monkeypatch.setattr(script, "COLLAPSED", 0.0)
     run(*arguments)

@@ -151,6 +151,7 @@ def test_each_of_several_files_is_reported(tables, models, run, tmp_path):
     assert [json.loads(line)["file"] for line in lines] == ["stsb-dev"] * 12 + ["stsb-other"] * 9
 
 
+@pytest.mark.slow
 def test_accumulated_batches_weigh_as_one(tables, models, run, tmp_path):
     for name, examples in (("few", 40), ("many", 3)):
         run(*training(tables, models / "udgn", tmp_path / name, "rte"), "--max_examples", examples,
@@ -159,6 +160,7 @@ def test_accumulated_batches_weigh_as_one(tables, models, run, tmp_path):
         assert losses(tmp_path / "many", key) == pytest.approx(losses(tmp_path / "few", key), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_stopped_run_goes_on_with_the_same_losses(tables, models, run, tmp_path):
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     arguments = [*training(tables, models / "structformer", whole, epochs=3), "--freeze_parser"]

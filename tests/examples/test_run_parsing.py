@@ -265,6 +265,7 @@ def test_tags(treebank, family, run, tmp_path):
     assert right > wrong
 
 
+@pytest.mark.slow
 @of_one_family
 def test_bf16(treebank, family, run, tmp_path):
     run(*training(treebank, tmp_path, epochs=4, family=family), "--bf16", *SMALL_BATCHES)
@@ -275,6 +276,7 @@ def test_bf16(treebank, family, run, tmp_path):
 # Refinement
 
 
+@pytest.mark.slow
 def test_goes_on_with_more_rounds(treebank, run, tmp_path):
     run(*training(treebank, tmp_path / "one", epochs=2, family="rng_transformer", num_rounds=1))
     more = ["--model_name_or_path", tmp_path / "one", "--config_overrides", '{"num_rounds": 3}']
@@ -386,6 +388,7 @@ def test_sentences_left_out_are_counted(mixed, run, tmp_path, caplog, options, t
     ]
 
 
+@pytest.mark.slow
 def test_crossing_arcs_need_swap(tmp_path, run):
     crossing = ConlluSentence.from_words(["a", "b", "c", "d"], [3, 4, 0, 3], ["nsubj", "obj", "root", "det"])
     for name in ("train", "dev"):
@@ -430,6 +433,7 @@ def test_killed_run_goes_on_with_the_same_losses(treebank, family, run, tmp_path
     assert_close(second, first, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 @of_one_family
 def test_accumulated_batches_learn_what_whole_ones_do(treebank, family, run, tmp_path):
     exact = dict.fromkeys(("hidden_dropout", "attention_dropout"), 0.0)

@@ -138,6 +138,7 @@ class TestG2GTransformer(ParserBattery):
         assert model.decode(batch["input_ids"], batch["attention_mask"], k=2).log_probs.dtype == torch.float32
 
 
+@pytest.mark.slow
 class TestG2GTransformerWithSwap(TestG2GTransformer):
     """The other half of the switches, under the same battery."""
 

@@ -119,6 +119,7 @@ class TestPushdownLM(StructureBattery):
         return batch
 
 
+@pytest.mark.slow
 class TestGraftedPushdownLM(GraftBattery, TestPushdownLM):
     parts = PARTS
 

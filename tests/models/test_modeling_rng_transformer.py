@@ -126,6 +126,7 @@ class TestRNGTransformer(ParserBattery):
         assert model.decode(batch["input_ids"], batch["attention_mask"], k=2).log_probs.dtype == torch.float32
 
 
+@pytest.mark.slow
 class TestRNGTransformerOfWholeTrees(TestRNGTransformer):
     """The other half of the switches, under the same battery."""
 

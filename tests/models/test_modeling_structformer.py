@@ -88,6 +88,7 @@ class TestStructFormer(ModelBattery):
         return output[words][:, words] if name in MATRICES else output[words]
 
 
+@pytest.mark.slow
 class TestStructFormerWithEverything(TestStructFormer):
     """The switches that add parameters or read positions, under the same battery."""
 
@@ -105,6 +106,7 @@ class TestStructFormerWithEverything(TestStructFormer):
         )
 
 
+@pytest.mark.slow
 class TestTransformer(TestStructFormer):
     """The Transformer that the paper compares with."""
 

@@ -172,6 +172,7 @@ class TestUDGN(ModelBattery):
         return output[words][:, words] if name == "dependency_mask" else output[words]
 
 
+@pytest.mark.slow
 class TestUDGNWithPositionsAndKirchhoff(TestUDGN):
     """The switches that read positions and lengths, under the same battery."""
 

@@ -42,7 +42,10 @@ WORDS, TAGS = zip(*random_sentences(12), strict=True)
 NO_TAGS = "this model reads part-of-speech tags .* comes without any that it knows"
 
 
-@pytest.fixture(params=["tagged_g2g_transformer", "tagged_subword_g2g_transformer", "subword_rng_transformer"])
+SUBWORDS = pytest.param("tagged_subword_g2g_transformer", marks=pytest.mark.slow)
+
+
+@pytest.fixture(params=["tagged_g2g_transformer", SUBWORDS, "subword_rng_transformer"])
 def tagged(request) -> Path:
     return request.getfixturevalue(request.param)
 

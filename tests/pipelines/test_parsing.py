@@ -844,9 +844,18 @@ def test_tokenizers_that_do_not_fit(model, subword_structformer):
         pipeline("dependency-parsing", model=model, tokenizer=subwords)
     with pytest.raises(ValueError, match="a fast one is needed"):
         parse("the cat", subword_structformer, tokenizer=ByT5Tokenizer())
-    subwords.pad_token = None
-    with pytest.raises(ValueError, match="no padding token"):
-        parse("the cat", subword_structformer, tokenizer=subwords)
+
+
+@pytest.mark.parametrize(
+    "name", ["structformer", "subword_g2g_transformer", "subword_rng_transformer", "graph_parser"]
+)
+@pytest.mark.filterwarnings("ignore:this model reads part-of-speech tags")
+def test_no_padding_token_is_needed(request, name):
+    folder = request.getfixturevalue(name)
+    without = AutoTokenizer.from_pretrained(folder)
+    without.pad_token = None
+    sentences = [["the", "old", "cat", "saw", "dogs"], ["cats", "sleep"]]
+    assert parse(sentences, folder, tokenizer=without) == parse(sentences, folder)
 
 
 def test_model_without_structures(structformer):

@@ -25,7 +25,7 @@ class WordCollator:
     Pads encoded sentences.
 
     Args:
-        pad_token_id (`int`): Id of the padding.
+        pad_token_id (`int`): Id of the padding, which no model reads.
         columns (`dict[str, int]`):
             Names of further columns with one number for each word, and the number that pads them and stands for the
             words of sentences without the column; by default `WORD_COLUMNS`.
@@ -35,7 +35,7 @@ class WordCollator:
     `columns` that some sentence has, of shape `(batch_size, num_words)`. With one id a word, `num_words` is `seq_len`.
     """
 
-    pad_token_id: int
+    pad_token_id: int = 0
     columns: dict[str, int] = field(default_factory=WORD_COLUMNS.copy, kw_only=True)
 
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:

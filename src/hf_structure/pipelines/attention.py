@@ -65,7 +65,7 @@ def sentence_attention(
     structure = None
     reading = {}
     if with_structure and abilities.incremental:
-        decoded: Any = decode_batch([encoded], model, tokenizer, beam_size=beam_size)
+        decoded: Any = decode_batch([encoded], model, beam_size=beam_size)
         (parsed,) = parses_of([encoded], decoded, model, abilities.structures)
         structure = parsed.graph or parsed.constituency or parsed.dependency
         word_ids = torch.tensor([encoded["word_ids"]], device=ids.device)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -71,7 +71,7 @@ def head_types(
     conventions = {"ignore_labels": ignore_labels, "universal_labels": universal_labels}
     encode = partial(_arcs, tokenizer=tokenizer, options=options, **conventions)
     trees: Any = encode_all(((sentence, {}) for sentence in sentences), encode)
-    collate = WordCollator(cast(int, tokenizer.pad_token_id))
+    collate = WordCollator()
     up: Any = None
     down: Any = None
     shape = ()

@@ -10,7 +10,7 @@ import functools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack, cast, overload
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 import torch
 from tqdm.auto import tqdm
@@ -246,7 +246,6 @@ def parse(
     decode = functools.partial(
         parse_batch,
         model=model,
-        tokenizer=tokenizer,
         structures=structures,
         punctuation=punctuation,
         decoder=decoder,
@@ -332,8 +331,6 @@ def search_options(model: PreTrainedModel, beam_size: int | None, rounds: int | 
 
 
 def check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-    if tokenizer.pad_token_id is None:
-        raise ValueError("the tokenizer has no padding token: set tokenizer.pad_token")
     if not is_word_level(tokenizer) and abilities_of(model.config).reads == "words":
         raise ValueError(f"{type(model).__name__} reads whole words: a word-level tokenizer is needed")
     tokens = max(tokenizer.get_vocab().values()) + 1
@@ -367,13 +364,12 @@ def load_parser(
 def parse_batch(
     encoded: Sequence[Mapping[str, Any]],
     model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
     structures: Sequence[str],
     punctuation: str = "attach",
     **options,
 ) -> list[Parse]:
     """Parses of encoded sentences, which the model reads at once; `options` are those of its `decode`."""
-    return parses_of(encoded, decode_batch(encoded, model, tokenizer, **options), model, structures, punctuation)
+    return parses_of(encoded, decode_batch(encoded, model, **options), model, structures, punctuation)
 
 
 def parses_of(
@@ -392,13 +388,10 @@ def parses_of(
     ]
 
 
-def decode_batch(
-    encoded: Sequence[Mapping[str, Any]], model: Any, tokenizer: PreTrainedTokenizerBase, **options
-) -> DecoderOutput:
+def decode_batch(encoded: Sequence[Mapping[str, Any]], model: Any, **options) -> DecoderOutput:
     """The output of a model for a batch; `options` are those of its `decode`."""
-    batch = WordCollator(cast(int, tokenizer.pad_token_id or 0))(encoded)
     device = compute_device(model)
-    batch = {name: value.to(device) for name, value in batch.items()}
+    batch = {name: value.to(device) for name, value in WordCollator()(encoded).items()}
     return model.decode(**batch, **options)
 
 

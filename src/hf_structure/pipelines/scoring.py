@@ -462,7 +462,7 @@ def _predict(
         default = default_max_tokens(config.num_hidden_layers, config.hidden_size)
     max_tokens = _check_max_tokens(max_tokens, default)
     lengths = [len(sentence["input_ids"]) for sentence in sentences]
-    collate = WordCollator(pad_token_id=0)
+    collate = WordCollator()
     device = compute_device(model)
     results: list[Predicted] = [([], [])] * len(sentences)
     with tqdm(total=len(sentences), unit=" sentences", disable=not progress) as bar:

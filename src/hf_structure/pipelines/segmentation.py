@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -112,7 +112,7 @@ def find_starts(
             _row(paragraphs[number][start:end], pieces[number][start:end], abilities, treebank_id)
             for number, start, end in chosen
         ]
-        inputs = WordCollator(cast(int, tokenizer.pad_token_id))(rows)
+        inputs = WordCollator()(rows)
         found = model.sentence_starts(**{name: value.to(device) for name, value in inputs.items()})
         for (number, start, end), row in zip(chosen, found.tolist(), strict=True):
             # The first half of what a window shares with the one before is told by that one, and so on.

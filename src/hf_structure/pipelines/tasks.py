@@ -114,7 +114,7 @@ class ParsingPipeline(Pipeline):
         if not places:
             return {"encoded": encoded}
         decoded: list[dict | None] = [None] * len(batch)
-        found = sentences_of(decode_batch([batch[place] for place in places], self.model, self.tokenizer, **options))
+        found = sentences_of(decode_batch([batch[place] for place in places], self.model, **options))
         for place, sentence in zip(places, found, strict=True):
             decoded[place] = sentence
         return {"encoded": encoded, "decoded": decoded if isinstance(encoded, list) else decoded[0]}

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -139,7 +139,7 @@ def word_arrays(
     encoded: list[Any] = list(encode_all(with_columns(map(as_sentence, [batch] if is_one else batch)), encode))
     found: list[Any] = [None] * len(encoded)
     first = 1 - int(options["encode_words"] is encode_from_zero)
-    read = partial(_read_batch, model=model, tokenizer=tokenizer, arrays=arrays, beam_size=beam_size, first=first)
+    read = partial(_read_batch, model=model, arrays=arrays, beam_size=beam_size, first=first)
     with eager_attention(model), tqdm(total=len(encoded), unit=" sentences", disable=not progress) as bar:
         for places in similar_length_batches([len(each["input_ids"]) for each in encoded], batch_size):
             chosen = [encoded[place] for place in places]
@@ -176,12 +176,7 @@ def _encoding(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> dic
 
 
 def _read_batch(
-    encoded: list[Mapping[str, Any]],
-    model: Any,
-    tokenizer: PreTrainedTokenizerBase,
-    arrays: Collection[str],
-    beam_size: int | None,
-    first: int,
+    encoded: list[Mapping[str, Any]], model: Any, arrays: Collection[str], beam_size: int | None, first: int
 ) -> tuple[Reading, torch.Tensor | None]:
     """How the model has read encoded sentences, whose words count from `first`, and its probabilities of arcs."""
     abilities = abilities_of(model.config)
@@ -190,10 +185,9 @@ def _read_batch(
     reads_tree = isinstance(model, RNGTransformerForParsing) and model.config.use_graph_input
     search = search_options(model, beam_size, None)
     if wants_arcs or reads_tree or abilities.incremental:
-        decoded = decode_batch(encoded, model, tokenizer, marginals=wants_arcs, **search)
-    batch: dict[str, Any] = WordCollator(cast(int, tokenizer.pad_token_id or 0))(encoded)
+        decoded = decode_batch(encoded, model, marginals=wants_arcs, **search)
     device = compute_device(model)
-    batch = {name: value.to(device) for name, value in batch.items()}
+    batch: dict[str, Any] = {name: value.to(device) for name, value in WordCollator()(encoded).items()}
     wanted = {"output_hidden_states": True, "output_attentions": "attention" in arrays}
     if isinstance(model, G2GTransformerForParsing | RNGTransformerForParsing):
         if reads_tree:

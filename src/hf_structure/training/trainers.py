@@ -332,9 +332,8 @@ class MaskedLMTrainer(ScoringTrainer):
 
     def _decode(self, model, dataset, **options) -> Iterator[tuple[list[dict], dict[str, list]]]:
         """Batches of examples, and what the model decodes for them, as lists."""
-        collate = WordCollator(self.data_collator.pad_token_id)
         for batch in self._batches(dataset):
-            inputs = {name: value.to(model.device) for name, value in collate(batch).items() if name != "heads"}
+            inputs = {name: value.to(model.device) for name, value in WordCollator()(batch).items() if name != "heads"}
             decoded = model.decode(**inputs, **options)
             yield batch, {name: decoded[name].tolist() for name in ("heads", "spans") if name in decoded}
 
