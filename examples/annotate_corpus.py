@@ -57,7 +57,7 @@ from hf_structure.data.sentences import LongSentenceError, SentenceError
 from hf_structure.pipelines.options import MAX_WORDS, PUNCTUATION, SENTENCES
 from hf_structure.pipelines.parsing import load_parser, parse
 from hf_structure.structures.parse import Parse
-from hf_structure.training.scripts import check_same_run, model_states, run, source_states
+from hf_structure.training.scripts import check_same_run, model_digests, run, source_states
 
 FREE = ("batch_size", "device", "output", "overwrite", "skip_long")  # options that a run may go on with others of
 PATIENCE = timedelta(weeks=10)  # processes that are done wait for the slowest
@@ -141,7 +141,7 @@ def open_corpus(options: argparse.Namespace) -> Corpus:
 def identity(options: argparse.Namespace, corpus: Corpus) -> dict:
     """What the trees depend on: options, and which files the input and the model are."""
     options = {name: value for name, value in vars(options).items() if name not in FREE}
-    return options | {"files": source_states(corpus.files), "model": model_states(options["model"])}
+    return options | {"files": source_states(corpus.files), "model": model_digests(options["model"])}
 
 
 def begin(options: argparse.Namespace, corpus: Corpus, folder: BlockFolder) -> None:

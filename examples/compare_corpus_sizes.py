@@ -33,7 +33,7 @@ from hf_structure.training.comparison import (
     score_cells,
     seed_folder,
 )
-from hf_structure.training.scripts import check_same_run, file_states, run, write_json, write_text
+from hf_structure.training.scripts import check_same_run, file_digests, run, write_json, write_text
 
 SCRIPT = Path(__file__).with_name("run_mlm.py")
 BLIMP = Path(__file__).with_name("run_pairs.py")
@@ -70,7 +70,7 @@ def make_texts(args: argparse.Namespace) -> dict[int, Path]:
     """
     folder = Path(args.output_dir, "texts")
     texts = {size: folder / f"{size}.txt" for size in sorted(args.sizes)}
-    made_of = {"files": file_states(*args.train_file), "sizes": sorted(texts)}
+    made_of = {"files": file_digests(*args.train_file), "sizes": sorted(texts)}
     check_same_run(folder / "options.json", made_of)
     if all(text.exists() for text in texts.values()):
         return texts

@@ -9,8 +9,8 @@ of the model's trees (by `config.tree_objective`) and of argmax heads; with `--t
 accuracy on every tenth pair of BLiMP (`run_pairs.py`); and how many pairs of words its trees share with those of the
 run's last checkpoint. `commonest head` is the share of argmax heads at the place in the sentence that is chosen most
 often, such as its last word: at the beginning a UDGN points nearly all words there, and there is a warning where more
-than half still are. Punctuation is left out. A checkpoint that is done is not done again, and a run may have new
-ones: give the same command again. The table is printed, and written to `table.md`, and the figure to `dynamics.svg`.
+than half still are. Punctuation is left out. The table is printed, and written to `table.md`, and the figure to
+`dynamics.svg`. A checkpoint that is done is not done again: for new ones, or more runs, give the command again.
 """
 
 import argparse
@@ -38,7 +38,15 @@ from hf_structure.metrics.perplexity import masked_log_likelihood, masked_perple
 from hf_structure.pipelines.loading import MASKED, load_model
 from hf_structure.tokenization import encode
 from hf_structure.training.comparison import markdown_table, percent, run_script
-from hf_structure.training.scripts import check_same_run, file_states, load_object, run, write_json, write_text
+from hf_structure.training.scripts import (
+    check_same_run,
+    file_digests,
+    load_object,
+    model_digests,
+    run,
+    write_json,
+    write_text,
+)
 
 logger = logging.getLogger("run_dynamics")
 
@@ -151,10 +159,9 @@ def uf1(model, tokenizer, args: argparse.Namespace) -> float:
 
 def blimp(checkpoint: Path, folder: Path, args: argparse.Namespace) -> float:
     """The mean accuracy of the paradigms on every tenth pair."""
-    if not (folder / "results.json").exists():
-        more = {"device": args.device} if args.device else {}
-        imports = [f"--import={name}" for name in getattr(args, "imported", [])]
-        run_script(BLIMP, *imports, model=checkpoint, data=args.blimp, every=TENTH, output_dir=folder, **more)
+    more = {"device": args.device} if args.device else {}
+    imports = [f"--import={name}" for name in getattr(args, "imported", [])]
+    run_script(BLIMP, *imports, model=checkpoint, data=args.blimp, every=TENTH, output_dir=folder, **more)
     return load_object(folder / "results.json")["overall"]["paradigms"]
 
 
@@ -206,25 +213,21 @@ def main() -> None:
     runs = find_runs(args)
     if args.blimp:
         find_tables(args.blimp)  # raises ValueError if it is not there
-    files = file_states(*filter(None, [args.test_file, args.test_brackets]))
-    made_of = {
-        "files": files,
-        "blimp": args.blimp,
-        "num_maskings": args.num_maskings,
-        "runs": named_systems(args.runs),
-    }
+    files = filter(None, [args.test_file, args.test_brackets])
+    made_of = {"files": file_digests(*files), "blimp": args.blimp, "num_maskings": args.num_maskings}
     options = Path(args.output_dir, "options.json")
     check_same_run(options, made_of)
     write_json(made_of, options)
     for name, checkpoints in runs.items():
         for step, checkpoint in checkpoints.items():
             file = result_file(args, name, step)
-            if not file.exists():
+            model = model_digests(str(checkpoint))
+            if not file.exists() or load_object(file).get("model") != model:
                 found = measure(checkpoint, args)
                 if args.blimp:
                     folder = Path(args.output_dir, "blimp", f"{name}-{step}")
                     found["scores"]["blimp"] = blimp(checkpoint, folder, args)
-                write_json(found, file)
+                write_json({"model": model} | found, file)
                 report(args)
     print(report(args), end="")
 

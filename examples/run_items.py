@@ -37,7 +37,7 @@ from hf_structure.data.files import new_path
 from hf_structure.data.items import read_item_rows
 from hf_structure.pipelines.options import CORRECTIONS, DEFAULT_SCORER
 from hf_structure.training.comparison import markdown_table
-from hf_structure.training.scripts import check_same_run, file_states, model_states, run, write_json, write_text
+from hf_structure.training.scripts import check_same_run, file_digests, model_digests, run, write_json, write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -293,7 +293,7 @@ def score_items(options: argparse.Namespace, items: Any, files: Sequence[Path], 
     folder = Path(options.output_dir)
     names = ("raw", "word_tokenizer", "masking", "correction", "beam_size")
     known = {name: getattr(options, name) for name in names} | {"items": where}
-    states = {"model": model_states(options.model), "files": file_states(*files)}
+    states = {"model": model_digests(options.model), "files": file_digests(*files)}
     check_same_run(folder / "options.json", known | states)
     path = folder / "words.tsv"
     if not path.exists():

@@ -61,9 +61,9 @@ from hf_structure.pipelines.scoring import choose_beam, is_masked, load_language
 from hf_structure.training.comparison import markdown_table, percent
 from hf_structure.training.scripts import (
     check_same_run,
-    file_states,
+    file_digests,
     load_object,
-    model_states,
+    model_digests,
     run,
     write_json,
     write_text,
@@ -319,9 +319,9 @@ def main() -> None:
     kind = "pseudo-log-likelihood" if is_masked(model) else "log-probability"
     measure = f"the {kind} of {measure_of(chain.from_iterable(paradigms.values()))}"
     folder = Path(options.output_dir)
-    known = {name: getattr(options, name) for name in ("data", "every", "raw", "masking", "word_tokenizer")}
+    known = {name: getattr(options, name) for name in ("every", "raw", "masking", "word_tokenizer")}
     known |= {"beam_size": choose_beam(model, options.beam_size), "columns": columns_of(layout)}
-    states = {"model": model_states(options.model), "files": file_states(*table_files(options.data))}
+    states = {"model": model_digests(options.model), "files": file_digests(*table_files(options.data))}
     check_same_run(folder / "options.json", known | states)
     write_json(known | states, folder / "options.json")
     settings = {name: getattr(options, name) for name in ("raw", "masking", "word_tokenizer", "max_tokens")}

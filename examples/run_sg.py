@@ -53,7 +53,7 @@ from hf_structure.pipelines.loading import CAUSAL, load_model
 from hf_structure.pipelines.options import DEFAULT_SCORER
 from hf_structure.pipelines.scoring import choose_beam
 from hf_structure.training.comparison import markdown_table, percent
-from hf_structure.training.scripts import check_same_run, file_states, model_states, run, write_json, write_text
+from hf_structure.training.scripts import check_same_run, file_digests, model_digests, run, write_json, write_text
 
 Scorer = Callable[[list[str]], list[SentenceScore]]
 
@@ -168,7 +168,7 @@ def main() -> None:
     beam_size = choose_beam(model, options.beam_size)
     folder = Path(options.output_dir)
     known = {"beam_size": beam_size, "raw": options.raw, "word_tokenizer": options.word_tokenizer}
-    states = {"model": model_states(options.model), "suites": file_states(*found)}
+    states = {"model": model_digests(options.model), "suites": file_digests(*found)}
     check_same_run(folder / "options.json", known | states)
     settings = {name: getattr(options, name) for name in ("raw", "word_tokenizer", "max_tokens")}
     scorer = partial(score, model=model, tokenizer=tokenizer, beam_size=beam_size, **settings)

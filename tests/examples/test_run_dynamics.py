@@ -88,6 +88,14 @@ def test_only_new_checkpoints_are_measured(run, script, arguments, trained, tmp_
     shutil.copytree(copy / "udgn" / "checkpoint-100", copy / "udgn" / "checkpoint-300")
     run(*arguments)
     assert measured == ["checkpoint-300"]
+    measured.clear()
+    run(copy / "sf", *arguments)
+    assert measured == ["checkpoint-7"]
+    measured.clear()
+    for path in (copy / "udgn" / "checkpoint-5").iterdir():
+        shutil.copy(path, copy / "udgn" / "checkpoint-10")  # trained again
+    run(*arguments)
+    assert measured == ["checkpoint-10"]
 
 
 @pytest.mark.slow

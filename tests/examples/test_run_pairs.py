@@ -1,6 +1,7 @@
 """`examples/run_pairs.py`: in process where that is enough, as a command where a process is the point."""
 
 import json
+import shutil
 from functools import partial
 from pathlib import Path
 
@@ -190,6 +191,19 @@ def test_goes_on_after_a_kill(run, gilt, data, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in before} == before
     run(*options[:-1], tmp_path / "whole")
     assert results(tmp_path / "killed") == results(tmp_path / "whole")
+
+
+def test_goes_on_with_copies_of_the_same_files(run, script, gilt, data, tmp_path, monkeypatch):
+    options = ["--beam_size", 1, "--output_dir", tmp_path / "out"]
+    run("--model", gilt, "--data", data, *options)
+    copies = [
+        shutil.copytree(source, tmp_path / source.name, copy_function=shutil.copyfile) for source in (gilt, data)
+    ]
+    monkeypatch.setattr(script, "evaluate", lambda *_: pytest.fail("evaluated"))
+    run("--model", copies[0], "--data", copies[1], *options)
+    next(copies[1].glob("*.jsonl")).write_text(json.dumps(made_pairs("npi")[0]))
+    with pytest.raises(ValueError, match=r"is of a run with other options \(files differ\)"):
+        run("--model", gilt, "--data", copies[1], *options)
 
 
 def test_does_not_go_on_with_another_beam(run, gilt, data, tmp_path):

@@ -1,5 +1,6 @@
 """What the training scripts of `examples/` share: configurations, resuming, results, errors."""
 
+import hashlib
 import inspect
 import json
 import logging
@@ -231,15 +232,24 @@ def file_states(*files: str | Path) -> list[list]:
 
 
 def source_states(files: Sequence[str]) -> list:
-    """The same for the sources of data sets: local files, and addresses that name a version."""
+    """The same for the sources of data sets, which may be large: local files, and addresses that name a version."""
     local = [file for file in files if os.path.exists(file)]
     return [*file_states(*local), *(file for file in files if file not in local)]
 
 
-def model_states(name: str) -> list[list]:
+def file_digests(*files: str | Path) -> list[list[str]]:
+    """Name and SHA-256 of files, which tell whether they are still the same, wherever and how new they are."""
+    found = []
+    for file in map(Path, files):
+        with file.open("rb") as opened:
+            found.append([file.name, hashlib.file_digest(opened, "sha256").hexdigest()])
+    return found
+
+
+def model_digests(name: str) -> list[list[str]]:
     """The same for the files of a model. Raises `ValueError` if there is no such model."""
     folder = Path(resolve_model(name))
-    return file_states(folder / "config.json", *sorted(folder.glob("*.safetensors")))
+    return file_digests(folder / "config.json", *sorted(folder.glob("*.safetensors")))
 
 
 def check_same_run(file: Path, options: dict) -> None:
