@@ -141,7 +141,8 @@ class ParsingModelArguments(ModelArguments):
     columns: list[str] = field(
         default_factory=list,
         metadata={
-            "help": "What is predicted of each word too; values seen fewer than --min_frequency times are not.",
+            "help": "What is predicted of each word too; values seen fewer than --min_frequency times are not. No "
+            "name takes away those of --config.",
             "choices": list(PREDICTED),
         },
     )

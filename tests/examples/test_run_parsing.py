@@ -521,6 +521,17 @@ def test_options_of_published_configurations(script, monkeypatch, config):
         assert name == "model_type" or settings[name] == value
 
 
+def test_columns_of_a_configuration_can_be_left_out(script, monkeypatch):
+    arguments = ["--train_file", "x.conllu", "--validation_file", "y.conllu", "--output_dir", "z", "--use_cpu"]
+    arguments += ["--config", "rngt-en", "--columns", "--use_lexicon", "False"]
+    monkeypatch.setattr("sys.argv", ["run_parsing.py", *arguments])
+    model_args, *_ = script.parse_arguments()
+    assert model_args.columns == []
+    monkeypatch.setattr("sys.argv", ["run_parsing.py", *arguments[:-2]])
+    with pytest.raises(ValueError, match="it needs --columns lemma upos xpos"):
+        script.parse_arguments()
+
+
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
 def test_published_configurations_train_when_made_small(treebank, treebanks, encoder, run, tmp_path, config):
     content = json.loads(config.read_text())

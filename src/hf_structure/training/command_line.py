@@ -96,6 +96,8 @@ def _build_parser(classes: Sequence[Any], description: str, example: str) -> HfA
     parser.add_argument("--help_all", action="help", help="show all options of transformers.TrainingArguments, too")
     hidden = set() if "--help_all" in sys.argv else _seldom_given(classes[-1])
     for action in parser._actions:
+        if action.default == []:
+            action.nargs = "*"  # none takes away those of `--config`
         if action.dest in classes[-1].ignored:
             action.type = action.choices = None  # whatever the value is, it is not the reason
         if action.dest in hidden or action.dest in classes[-1].ignored:
