@@ -28,7 +28,7 @@ from hf_structure.data.batching import similar_length_batches
 from hf_structure.data.collators import MaskedWordCollator
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.files import new_path
-from hf_structure.data.minimal_pairs import find_tables
+from hf_structure.data.minimal_pairs import find_tables, table_files
 from hf_structure.drawing.figures import plot_curves
 from hf_structure.hub.user_code import add_import
 from hf_structure.metrics.attachment import attachment_scores
@@ -213,8 +213,9 @@ def main() -> None:
     runs = find_runs(args)
     if args.blimp:
         find_tables(args.blimp)  # raises ValueError if it is not there
-    files = filter(None, [args.test_file, args.test_brackets])
-    made_of = {"files": file_digests(*files), "blimp": args.blimp, "num_maskings": args.num_maskings}
+    files = file_digests(*filter(None, [args.test_file, args.test_brackets]))
+    pairs = file_digests(*table_files(args.blimp)) or args.blimp if args.blimp else None
+    made_of = {"files": files, "blimp": pairs, "num_maskings": args.num_maskings}
     options = Path(args.output_dir, "options.json")
     check_same_run(options, made_of)
     write_json(made_of, options)

@@ -321,7 +321,8 @@ def main() -> None:
     folder = Path(options.output_dir)
     known = {name: getattr(options, name) for name in ("every", "raw", "masking", "word_tokenizer")}
     known |= {"beam_size": choose_beam(model, options.beam_size), "columns": columns_of(layout)}
-    states = {"model": model_digests(options.model), "files": file_digests(*table_files(options.data))}
+    pairs = file_digests(*table_files(options.data)) or options.data
+    states = {"model": model_digests(options.model), "pairs": pairs}
     check_same_run(folder / "options.json", known | states)
     write_json(known | states, folder / "options.json")
     settings = {name: getattr(options, name) for name in ("raw", "masking", "word_tokenizer", "max_tokens")}
