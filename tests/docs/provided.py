@@ -284,6 +284,7 @@ MODELS = {
     "runs/web/trees-seed1": "graph_parser",
     "runs/web/transformer-xl-seed1": "graph_parser",
     "runs/pushdown": "pushdown",
+    "runs/pushdown-ptb": "pushdown",
     "runs/million/tg-seed1": "transformer_grammar",
     "runs/million/dtg-seed1": "transformer_grammar",
 }
