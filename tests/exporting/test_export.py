@@ -73,7 +73,7 @@ MODELS = {
     "late_family": (MASKED, {MASKED}, {"dependency-parsing"}),
 }
 TRAINED = ["graph_parser", "subword_structformer"]
-SELDOM = {"udgn", "subword_g2g_transformer", "graft", "late_family"}  # `make test-slow` asks them
+SELDOM = {"udgn", "subword_g2g_transformer", "rng_transformer", "graft", "late_family"}  # `make test-slow` asks them
 ASKED = [pytest.param(name, marks=[pytest.mark.slow] * (name in SELDOM)) for name in MODELS]
 
 

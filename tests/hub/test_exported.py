@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from hf_structure import export, parse
 
 BARRED = """
@@ -22,6 +24,7 @@ print(json.dumps(parser("the cat slept")["dependency"]["heads"]))
 """
 
 
+@pytest.mark.slow
 def test_models_with_code_load_by_name_where_the_package_is_not(udgn, upload, environment, tmp_path):
     export(udgn, tmp_path / "exported")
     upload(tmp_path / "exported")

@@ -46,7 +46,7 @@ SOURCES = {
     "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**GROUPED, tie_word_embeddings=True)),
     "qwen3": lambda: Qwen3ForCausalLM(Qwen3Config(**GROUPED, head_dim=6)),
 }
-MORE = ("gemma", "gpt_neox", "llama", "opt", "qwen2")  # usually gpt2, gpt2-scaled and qwen3 stand for them
+MORE = ("gemma", "gpt2-scaled", "gpt_neox", "llama", "opt", "qwen2")  # usually gpt2 and qwen3 stand for them
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in MORE]
 GRAFTS = [*(name for name in SOURCES if name not in MORE), *SLOW]
 

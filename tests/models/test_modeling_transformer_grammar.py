@@ -23,8 +23,8 @@ from hf_structure.modules.structured_lm.transformer_xl import sinusoids
 
 KINDS = ["plm", "plm-mask", "tg", "dtg", "arcs"]
 GRAFT = "plm on gpt2"
-# The kinds that expensive tests run on in the quick suite: "plm-mask" differs least from the others.
-OFTEN = [pytest.param(kind, marks=[pytest.mark.slow] * (kind == "plm-mask")) for kind in KINDS]
+# The kinds that expensive tests run on in the quick suite: those of PLM differ least from plain language models.
+OFTEN = [pytest.param(kind, marks=[pytest.mark.slow] * (kind in ("plm", "plm-mask"))) for kind in KINDS]
 OTHERS = [name for name in SOURCES if name != "gpt2"]
 
 

@@ -120,7 +120,7 @@ def assert_close(found, expected) -> None:
 # Labels and beams
 
 
-@pytest.fixture(params=["g2g_transformer", "subword_g2g_transformer"])
+@pytest.fixture(params=["g2g_transformer", pytest.param("subword_g2g_transformer", marks=pytest.mark.slow)])
 def labelled(request) -> Path:
     return request.getfixturevalue(request.param)
 
