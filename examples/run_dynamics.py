@@ -10,7 +10,7 @@ accuracy on every tenth pair of BLiMP (`run_pairs.py`); and how many pairs of wo
 run's last checkpoint. `commonest head` is the share of argmax heads at the place in the sentence that is chosen most
 often, such as its last word: at the beginning a UDGN points nearly all words there, and there is a warning where more
 than half still are. Punctuation is left out. The table is printed, and written to `table.md`, and the figure to
-`dynamics.svg`. A checkpoint that is done is not done again: for new ones, or more runs, give the command again.
+`dynamics.svg`. Only new checkpoints are measured: to add some, or whole runs, give the command again.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from hf_structure.data.batching import similar_length_batches
 from hf_structure.data.collators import MaskedWordCollator
 from hf_structure.data.corpus import load_sentences
 from hf_structure.data.files import new_path
-from hf_structure.data.minimal_pairs import find_tables, table_files
+from hf_structure.data.minimal_pairs import find_tables
 from hf_structure.drawing.figures import plot_curves
 from hf_structure.hub.user_code import add_import
 from hf_structure.metrics.attachment import attachment_scores
@@ -43,6 +43,7 @@ from hf_structure.training.scripts import (
     file_digests,
     load_object,
     model_digests,
+    pair_digests,
     run,
     write_json,
     write_text,
@@ -214,7 +215,7 @@ def main() -> None:
     if args.blimp:
         find_tables(args.blimp)  # raises ValueError if it is not there
     files = file_digests(*filter(None, [args.test_file, args.test_brackets]))
-    pairs = file_digests(*table_files(args.blimp)) or args.blimp if args.blimp else None
+    pairs = pair_digests(args.blimp) if args.blimp else None
     made_of = {"files": files, "blimp": pairs, "num_maskings": args.num_maskings}
     options = Path(args.output_dir, "options.json")
     check_same_run(options, made_of)

@@ -53,7 +53,6 @@ from hf_structure.data.minimal_pairs import (
     Variant,
     measure_of,
     read_pairs,
-    table_files,
 )
 from hf_structure.data.sentences import SentenceError
 from hf_structure.pipelines.options import DEFAULT_SCORER
@@ -61,9 +60,9 @@ from hf_structure.pipelines.scoring import choose_beam, is_masked, load_language
 from hf_structure.training.comparison import markdown_table, percent
 from hf_structure.training.scripts import (
     check_same_run,
-    file_digests,
     load_object,
     model_digests,
+    pair_digests,
     run,
     write_json,
     write_text,
@@ -321,8 +320,7 @@ def main() -> None:
     folder = Path(options.output_dir)
     known = {name: getattr(options, name) for name in ("every", "raw", "masking", "word_tokenizer")}
     known |= {"beam_size": choose_beam(model, options.beam_size), "columns": columns_of(layout)}
-    pairs = file_digests(*table_files(options.data)) or options.data
-    states = {"model": model_digests(options.model), "pairs": pairs}
+    states = {"model": model_digests(options.model), "pairs": pair_digests(options.data)}
     check_same_run(folder / "options.json", known | states)
     write_json(known | states, folder / "options.json")
     settings = {name: getattr(options, name) for name in ("raw", "masking", "word_tokenizer", "max_tokens")}

@@ -141,8 +141,8 @@ class ParsingModelArguments(ModelArguments):
     columns: list[str] = field(
         default_factory=list,
         metadata={
-            "help": "What is predicted of each word too; values seen fewer than --min_frequency times are not. No "
-            "name takes away those of --config.",
+            "help": "What is predicted of each word too; values seen fewer than --min_frequency times are not. "
+            "Without a name, those of --config are left out.",
             "choices": list(PREDICTED),
         },
     )

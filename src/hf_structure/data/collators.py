@@ -25,7 +25,7 @@ class WordCollator:
     Pads encoded sentences.
 
     Args:
-        pad_token_id (`int`): Id of the padding, which no model reads.
+        pad_token_id (`int`): Id that fills the padding. Models mask it, so that any will do.
         columns (`dict[str, int]`):
             Names of further columns with one number for each word, and the number that pads them and stands for the
             words of sentences without the column; by default `WORD_COLUMNS`.

@@ -97,7 +97,7 @@ def _build_parser(classes: Sequence[Any], description: str, example: str) -> HfA
     hidden = set() if "--help_all" in sys.argv else _seldom_given(classes[-1])
     for action in parser._actions:
         if action.default == []:
-            action.nargs = "*"  # none takes away those of `--config`
+            action.nargs = "*"  # an empty list overrides that of `--config`
         if action.dest in classes[-1].ignored:
             action.type = action.choices = None  # whatever the value is, it is not the reason
         if action.dest in hidden or action.dest in classes[-1].ignored:

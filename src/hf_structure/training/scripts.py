@@ -27,6 +27,7 @@ from transformers import (
 
 from hf_structure.data.files import error_line, full_disk, new_file, writing_to
 from hf_structure.data.json_text import parse_json, read_whole
+from hf_structure.data.minimal_pairs import table_files
 from hf_structure.hub.cards import RESULTS
 from hf_structure.hub.locating import resolve_model
 from hf_structure.hub.suggestions import did_you_mean, with_suggestions
@@ -238,7 +239,7 @@ def source_states(files: Sequence[str]) -> list:
 
 
 def file_digests(*files: str | Path) -> list[list[str]]:
-    """Name and SHA-256 of files, which tell whether they are still the same, wherever and how new they are."""
+    """Name and SHA-256 of each file: the same for all copies, whatever their folder and time."""
     found = []
     for file in map(Path, files):
         with file.open("rb") as opened:
@@ -250,6 +251,11 @@ def model_digests(name: str) -> list[list[str]]:
     """The same for the files of a model. Raises `ValueError` if there is no such model."""
     folder = Path(resolve_model(name))
     return file_digests(folder / "config.json", *sorted(folder.glob("*.safetensors")))
+
+
+def pair_digests(data: str) -> list[list[str]] | str:
+    """The same for the files of a set of minimal pairs; the name of one that is not local."""
+    return file_digests(*table_files(data)) or data
 
 
 def check_same_run(file: Path, options: dict) -> None:
