@@ -74,6 +74,7 @@ def test_commands_without_a_model_do_without_torch(tmp_path):
     assert done.stdout.endswith("imported: []\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "order",
     [pytest.param(1, id="hf_structure-first", marks=pytest.mark.slow), pytest.param(-1, id="transformers-first")],

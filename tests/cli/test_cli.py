@@ -1447,6 +1447,7 @@ def command(*arguments) -> list[str]:
     return [sys.executable, "-m", "hf_structure.cli", *map(str, arguments)]
 
 
+@pytest.mark.slow
 def test_shell_pipeline(folder, here):
     """In a process of its own: nothing on standard error, and UTF-8 whatever the system's encoding."""
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}

@@ -315,6 +315,7 @@ def test_attention(run, graph_parser):
     assert contents[0] == contents[1] != contents[2]
 
 
+@pytest.mark.slow
 def test_attention_of_several_models(run, fail, monkeypatch, graph_parser, tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(graph_parser)
     new_pushdown(tmp_path / "pushdown", tokenizer)
@@ -395,6 +396,7 @@ def test_render_refuses(fail, run, graph_parser, arguments, message):
     assert not list(Path().glob("out*"))
 
 
+@pytest.mark.slow
 def test_pictures_of_models_that_give_no_graphs(fail, structformer):
     messages = {"attention": "holds no causal language model", "tapes": "but no dependency graphs"}
     for kind, message in messages.items():

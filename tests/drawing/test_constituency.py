@@ -191,6 +191,7 @@ def test_text_can_be_read_back(random_spans, seed):
     assert [(starts[node], ends[node]) for node in sorted(starts, key=lambda node: int(node.strip("N")))] == spans
 
 
+@pytest.mark.slow
 def test_pictures_of_long_sentences():
     words, spans = ["w"] * 5000, [(start, 5000) for start in range(4999)]
     assert constituency_svg(words, spans, ["NP"] * 4999).count("<path") == 4999

@@ -45,6 +45,12 @@ def command(script: str, *arguments: str, launcher: tuple[str, ...] = ()) -> lis
     return [sys.executable, *launcher, str(EXAMPLES / script), *arguments]
 
 
+def config_params(configs: list[Path]) -> list:
+    """Configurations of the package's models, and all others for `make test-slow`."""
+    slow = [[] if path.stem.endswith(("-en", "-ewt")) else [pytest.mark.slow] for path in configs]
+    return [pytest.param(path, id=path.stem, marks=marks) for path, marks in zip(configs, slow, strict=True)]
+
+
 def fork() -> int:
     """
     `os.fork`, with a lock of its own for the child's progress bars. That of tqdm is shared by both processes: a child

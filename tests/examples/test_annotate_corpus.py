@@ -70,6 +70,7 @@ def test_the_same_as_parse(corpus, run, tmp_path, capsys, request, model):
     assert "words/s]" in printed.err
 
 
+@pytest.mark.slow
 def test_tags_of_the_corpus(corpus, run, tmp_path, tagged_g2g_transformer, recwarn):
     run(corpus / "dev.conllu", *options(tagged_g2g_transformer, tmp_path / "silver.conllu"))
     assert not [str(warning.message) for warning in recwarn if "part-of-speech" in str(warning.message)]
@@ -389,6 +390,7 @@ def test_a_child_that_is_killed_keeps_no_lock_of_progress_bars():
         lock.release()
 
 
+@pytest.mark.slow
 def test_killed_again_and_again(run, corpus, tmp_path, structformer, monkeypatch):
     output, rng = tmp_path / "silver.conllu", random.Random(0)
     arguments = [corpus / "train.txt", *options(structformer, output, "--block_size", "5")]

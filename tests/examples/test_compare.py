@@ -668,12 +668,14 @@ def test_smaller_texts_are_parts_of_larger_ones(compare_sizes, calls, tmp_path, 
     assert len(calls) == 4
 
 
+@pytest.mark.slow
 def test_constituents_are_of_a_file_of_their_own(compare_sizes, calls, capsys):
     compare_sizes("--configs", "a.json", "--sizes", "100", "--test_brackets", "test.mrg")
     assert [named["test_file"] for _, _, named in calls] == ["test.conllu", "test.mrg"]
     assert capsys.readouterr().out.splitlines()[-1] == "| a | 100 | 1 | 11.0 | - | 10.0 | - | - | 40.0 | - |"
 
 
+@pytest.mark.slow
 def test_minimal_pairs_are_scored_once(compare_sizes, calls, tmp_path, capsys):
     arguments = ["--configs", "a.json", "--sizes", "100", "--blimp", "blimp", "--every", "10"]
     compare_sizes(*arguments)

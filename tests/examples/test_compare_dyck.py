@@ -78,6 +78,7 @@ def compare(language, monkeypatch, tmp_path):
     return compare
 
 
+@pytest.mark.slow
 def test_all_models_are_trained_and_tested_once(compare, tmp_path, capsys):
     models = ["structformer", "gilt", "gpt2"]
     arguments = ["--seeds", "3", "--models", *models]

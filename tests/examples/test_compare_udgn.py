@@ -128,6 +128,7 @@ def test_no_figure_before_a_run_has_ended(compare, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_a_run_in_earnest(corpus, tmp_path, monkeypatch):
     """The options are those of the training script, and every switch makes a model that learns."""
 

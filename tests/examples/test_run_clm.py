@@ -12,7 +12,17 @@ from pathlib import Path
 import pytest
 import running
 import torch
-from running import ENVIRONMENT, EXAMPLES, TORCHRUN, load_script, losses, results, start_and_kill, step_of
+from running import (
+    ENVIRONMENT,
+    EXAMPLES,
+    TORCHRUN,
+    config_params,
+    load_script,
+    losses,
+    results,
+    start_and_kill,
+    step_of,
+)
 from safetensors.torch import load_file
 from tokenizers import ByteLevelBPETokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
@@ -169,6 +179,7 @@ def test_transformer_grammars_read_trees(corpus, run, tmp_path, kind):
     assert again["test_perplexity_predicted_trees"] < 2 * gold
 
 
+@pytest.mark.slow
 def test_pushdown_is_grafted(corpus, run, base_model, tmp_path):
     graft = ["--base_model", str(base_model), "--model_type", "pushdown", "--stack_layers", "2"]
     run(*graft, "--config_overrides", '{"attachment_size": 8}', *files(corpus, tmp_path, epochs=2), *PREDICTED)
@@ -184,7 +195,7 @@ def test_text_without_trees_is_refused(corpus, run, tmp_path):
         run(*training(corpus, tmp_path, "pushdown", "txt")[:2], *files(corpus, tmp_path, "txt"))
 
 
-@pytest.mark.parametrize("suffix", ["conllu", "txt"])
+@pytest.mark.parametrize("suffix", [pytest.param("conllu", marks=pytest.mark.slow), "txt"])
 def test_baseline_without_graphs(corpus, run, tmp_path, suffix):
     run(*training(corpus, tmp_path, "transformer-xl", suffix, epochs=4))
     scores = results(tmp_path)
@@ -299,6 +310,7 @@ def test_graft_is_trained_at_two_rates(corpus, base_model, run, tmp_path, monkey
     assert parts_that_changed(base_model, tmp_path / "other") == (True, True)
 
 
+@pytest.mark.slow
 def test_scorer_is_left_alone_at_first(corpus, base_model, run, tmp_path, caplog):
     run(*grafting(corpus, base_model, tmp_path, 2), "--lm_only_steps", "1000", "--base_learning_rate", "0.01")
     assert parts_that_changed(base_model, tmp_path) == (True, False)
@@ -349,6 +361,7 @@ def test_batches_of_a_number_of_sentences(corpus, run, tmp_path, monkeypatch, sc
     assert max(sizes[:17]) == 8
 
 
+@pytest.mark.slow
 def test_base_model_trained_without_graphs(corpus, base_model, run, tmp_path, caplog):
     arguments = grafting(corpus, base_model, tmp_path / "run", 0)
     run(*arguments, "--base_learning_rate", "0.01", "--word_tokenizer", "spaces")
@@ -431,6 +444,7 @@ def test_stopped_run_goes_on_with_the_same_losses(corpus, base_model, run, tmp_p
     assert_same_run(whole, stopped)
 
 
+@pytest.mark.slow
 def test_stops_early_and_stays_stopped(corpus, run, tmp_path):
     arguments = [*training(corpus, tmp_path, epochs=30), "--early_stopping_patience", "1", "--learning_rate", "1.0"]
     run(*arguments)
@@ -490,7 +504,7 @@ def test_half_precision(corpus, run, tmp_path):
 CONFIGS = sorted(path for name in ("gilt", "pushdown") for path in EXAMPLES.glob(f"configs/{name}*.json"))
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("config", config_params(CONFIGS))
 def test_published_configurations(corpus, base_model, run, tmp_path, config):
     content = json.loads(config.read_text())
     small = {"gilt": {**SMALL, "intermediate_size": 16}, "pushdown": STACKS}.get(
@@ -604,7 +618,9 @@ def test_help_begins_with_our_options(run, capsys):
 # Text that is streamed
 
 
-@pytest.mark.parametrize(("model", "suffix"), [("gilt", "conllu"), ("transformer-xl", "txt")])
+@pytest.mark.parametrize(
+    ("model", "suffix"), [("gilt", "conllu"), pytest.param("transformer-xl", "txt", marks=pytest.mark.slow)]
+)
 def test_trains_on_a_stream(corpus, run, tmp_path, model, suffix):
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     options = ["--streaming", "--max_steps", "8", "--save_steps", "5", "--eval_steps", "5", "--buffer_size", "40"]

@@ -71,6 +71,7 @@ def test_scores_are_those_of_the_checkpoints(run, arguments, trained, corpus, tm
     assert (tmp_path / "out" / "dynamics.svg").read_text().count("<svg") == 1
 
 
+@pytest.mark.slow
 def test_only_new_checkpoints_are_measured(run, script, arguments, trained, tmp_path, monkeypatch):
     copy = shutil.copytree(trained, tmp_path / "copy")
     arguments = [copy / "udgn", *arguments[2:]]
@@ -121,6 +122,7 @@ def test_pairs_are_looked_for_before_anything_is_measured(run, script, arguments
         run(*arguments, "--blimp", "./none")
 
 
+@pytest.mark.slow
 def test_runs_are_called_by_their_whole_folder(run, script, arguments, trained, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(script, "measure", lambda *_: {"scores": {"perplexity": 3.0}, "heads": []})
     runs = [shutil.copytree(trained / "sf", tmp_path / f"mask-0.{tenths}") for tenths in (1, 5)]

@@ -169,7 +169,7 @@ def test_card_has_the_command_of_its_results(tables, models, run, tmp_path, monk
         ("sst2", "gilt"),
         pytest.param("mrpc", "gpt2", marks=pytest.mark.slow),
         pytest.param("stsb", "gilt", marks=pytest.mark.slow),
-        ("stsb", "gpt2"),
+        pytest.param("stsb", "gpt2", marks=pytest.mark.slow),
     ],
 )
 def test_trains_saves_and_evaluates(tables, models, run, tmp_path, capsys, task, family):
@@ -217,6 +217,7 @@ def test_the_likelier_word_is_predicted(tables, models, run, tmp_path, task, fam
     assert scores["eval_accuracy"] == pytest.approx(sum(right) / len(rows))
 
 
+@pytest.mark.slow
 def test_loss_of_training_is_that_of_the_label_tokens(tables, models, run, tmp_path):
     """The first step's, before anything is learned, over the whole table."""
     everything = ["--train_file", tables / "mrpc-dev.tsv", "--gradient_accumulation_steps", "500"]
@@ -281,6 +282,7 @@ def test_training_reads_the_parsed_graphs(tables, models, run, tmp_path):
     assert losses(tmp_path / "gilt") != pytest.approx(losses(tmp_path / "other"), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_parsing_goes_on_where_it_stopped(tables, models, run, tmp_path, script, monkeypatch):
     monkeypatch.setattr(script, "PIECE", 5)
     search, counts = GiLTForCausalLM.beam_search, []

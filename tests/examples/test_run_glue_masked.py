@@ -90,7 +90,7 @@ def literal_logits(folder: Path, row: dict) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("task", "family", "features"),
     [
-        ("stsb", "udgn", "symmetric"),
+        pytest.param("stsb", "udgn", "symmetric", marks=pytest.mark.slow),
         ("rte", "structformer", "ordered"),
         pytest.param("mrpc", "udgn", "symmetric", marks=pytest.mark.slow),
         pytest.param("sst2", "transformer", None, marks=pytest.mark.slow),
@@ -174,6 +174,7 @@ def test_stopped_run_goes_on_with_the_same_losses(tables, models, run, tmp_path)
         assert losses(stopped, key) == pytest.approx(losses(whole, key), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_what_is_saved_reads_raw_text(tables, models, run, tmp_path):
     run(*training(tables, models / "udgn", tmp_path, epochs=1), "--freeze_parser")
     row = {"sentence1": "the cat saw a dog", "sentence2": "a dog slept"}

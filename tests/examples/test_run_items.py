@@ -55,6 +55,7 @@ def results(folder: Path, region: str, system: str) -> dict:
     return next(row for row in rows if row["region"] == region and row["system"] == system)
 
 
+@pytest.mark.slow
 def test_effects_of_several_beams(run, gilt, items, tmp_path, capsys):
     output = tmp_path / "runs"
     command = ["--model", gilt, "--items", items, "--region_mark", "|", "--contrast", "path=ambiguous,clear"]

@@ -17,6 +17,7 @@ from running import (
     EXAMPLES,
     LEXICON,
     TORCHRUN,
+    config_params,
     load_script,
     losses,
     results,
@@ -88,7 +89,7 @@ def test_trains_saves_and_evaluates(corpus, run, tmp_path, capsys):
     assert again["test_uas"] == scores["eval_uas"]
 
 
-@pytest.mark.parametrize("model_type", ["udgn", "structformer"])
+@pytest.mark.parametrize("model_type", ["udgn", pytest.param("structformer", marks=pytest.mark.slow)])
 def test_the_tokenizer_knows_the_longest_sentence(corpus, run, tmp_path, model_type):
     positions = {"use_position_embeddings": True, "max_position_embeddings": 40}
     for name, settings, longest in (("with", positions, 40), ("without", {}, VERY_LARGE_INTEGER)):
@@ -110,6 +111,7 @@ def subwords(corpus, tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_structformer_reports_what_its_trees_are_worth(corpus, run, tmp_path):
     run(*training(corpus, tmp_path / "run", epochs=4, model_type="structformer"))
     history = losses(tmp_path / "run")
@@ -160,7 +162,7 @@ def test_trains_on_subwords(corpus, subwords, run, tmp_path):
     assert len(parsed.distances.words) == 4  # punctuation was not trained on
 
 
-@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+@pytest.mark.parametrize("kind", ["unigram", pytest.param("bpe", marks=pytest.mark.slow)])
 def test_trains_on_subwords_of_its_text(corpus, run, tmp_path, kind):
     arguments = training(corpus, tmp_path, epochs=1, model_type="structformer")
     run(*arguments, "--tokenizer_name", kind, "--vocab_size", "270")
@@ -223,6 +225,7 @@ def test_goes_on_from_a_trained_model(corpus, trained, run, tmp_path):
         run("--model_name_or_path", first, *arguments, "--config_overrides", '{"hiden_size": 3}')
 
 
+@pytest.mark.slow
 def test_loss_is_logged_once_an_epoch_by_default(corpus, run, tmp_path):
     run(*training(corpus, tmp_path), "--logging_steps", "0")
     assert len(losses(tmp_path)) == len(losses(tmp_path, "eval_loss")) == 3
@@ -279,6 +282,7 @@ def test_killed_run_goes_on_with_the_same_losses(corpus, run, tmp_path):
     assert_same_run(whole, killed)
 
 
+@pytest.mark.slow
 def test_results_say_that_a_run_has_ended(script, corpus, run, tmp_path, monkeypatch):
     """They are written after all else, the model card too."""
 
@@ -401,7 +405,7 @@ def made_small(config: Path) -> dict:
     return {**SMALL, "intermediate_size": 16, "parser_num_layers": 1, "parser_kernel_size": 3}
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("config", config_params(CONFIGS))
 def test_published_configurations_train_when_made_small(corpus, subwords, run, tmp_path, config):
     small = made_small(config)
     arguments = training(corpus, tmp_path, epochs=1)[4:]
@@ -576,6 +580,7 @@ def test_trains_on_a_stream(corpus, run, tmp_path):
     assert results(stopped)["eval_loss"] == pytest.approx(results(whole)["eval_loss"], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_trains_on_a_data_set_streamed_or_prepared(corpus, run, tmp_path):
     rows = tmp_path / "rows"
     rows.mkdir()

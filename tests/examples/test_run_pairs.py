@@ -182,6 +182,7 @@ def test_a_data_set_with_configurations(run, gpt2, data, tmp_path, monkeypatch):
     assert results(tmp_path / "from_hub")["paradigms"] == results(tmp_path / "from_files")["paradigms"]
 
 
+@pytest.mark.slow
 def test_goes_on_after_a_kill(run, gilt, data, tmp_path):
     options = ["--model", str(gilt), "--data", str(data), "--beam_size", "2", "--output_dir", str(tmp_path / "killed")]
     start_and_kill(command(*options), tmp_path / "killed", "paradigms/*.json")

@@ -18,6 +18,7 @@ from running import (
     ENVIRONMENT,
     EXAMPLES,
     TORCHRUN,
+    config_params,
     load_script,
     losses,
     made_sentence,
@@ -153,7 +154,9 @@ def test_what_is_saved(treebank, run, tmp_path):
 # Kinds of parsers
 
 
-@pytest.mark.parametrize("kind", [pytest.param("unigram", marks=pytest.mark.slow), "bpe", "given"])
+@pytest.mark.parametrize(
+    "kind", [*(pytest.param(kind, marks=pytest.mark.slow) for kind in ("unigram", "given")), "bpe"]
+)
 def test_subwords(treebank, encoder, run, tmp_path, kind):
     name = encoder if kind == "given" else kind
     run(*training(treebank, tmp_path), "--tokenizer_name", name, *(["--vocab_size", "300"] if kind == "bpe" else []))
@@ -190,6 +193,7 @@ def test_starts_from_an_encoder(treebank, encoder, run, tmp_path):
     assert moved >= {name for name in old if "_relations" in name or name.startswith(("exist", "history"))}
 
 
+@pytest.mark.slow
 def test_learning_rates(treebank, encoder, script, run, tmp_path, monkeypatch, caplog):
     groups = []
     make = script.ParsingTrainer.create_optimizer
@@ -220,6 +224,7 @@ def test_learning_rates(treebank, encoder, script, run, tmp_path, monkeypatch, c
     assert new == {f"g2g_transformer.layers.0.attention.{kind}_relations.weight" for kind in ("key", "value")}
 
 
+@pytest.mark.slow
 def test_warms_up_and_decays(treebank, run, tmp_path):
     run(*training(treebank, tmp_path, epochs=2, rate=0.01), "--warmup_steps", "0.5")
     rates = losses(tmp_path, "learning_rate")
@@ -240,6 +245,7 @@ def test_without_labels(treebank, family, run, tmp_path):
     assert tree.is_tree
 
 
+@pytest.mark.slow
 def test_trees_without_labels(corpus, run, tmp_path):
     with pytest.raises(ValueError, match="no relation labels: give --no_labels"):
         run(*training(corpus, tmp_path))
@@ -287,6 +293,7 @@ def test_goes_on_with_more_rounds(treebank, run, tmp_path):
     assert any("key_relations" in name for name in moved)  # not read in the first run
 
 
+@pytest.mark.slow
 def test_learns_to_refine_given_trees(treebank, run, tmp_path):
     """The words say nothing, but the trees to refine say all: only who reads them can be right."""
     rng, given = random.Random(0), {}
@@ -305,6 +312,7 @@ def test_learns_to_refine_given_trees(treebank, run, tmp_path):
     assert results(tmp_path / "without")["eval_las"] < 0.7
 
 
+@pytest.mark.slow
 def test_batches_hold_as_many_pieces_as_are_allowed(treebank, encoder, script, run, tmp_path, monkeypatch):
     """One long word among short sentences makes a batch of its own, not a wide one."""
     sizes, collate = [], script.ParsingCollator.__call__
@@ -473,6 +481,7 @@ def test_folder_of_another_run_is_refused(treebank, run, tmp_path, options, mess
         run(*training(treebank, tmp_path), *options)
 
 
+@pytest.mark.slow
 def test_folder_of_other_labels_is_refused(treebank, run, tmp_path):
     run(*training(treebank, tmp_path), "--max_steps", "1")
     renamed = (s.with_column("deprel", [f"x{d}" for d in s.deprels]) for s in read_conllu(treebank / "train.conllu"))
@@ -532,7 +541,7 @@ def test_columns_of_a_configuration_can_be_left_out(script, monkeypatch):
         script.parse_arguments()
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("config", config_params(CONFIGS))
 def test_published_configurations_train_when_made_small(treebank, treebanks, encoder, run, tmp_path, config):
     content = json.loads(config.read_text())
     small = GRAPH_PARTS if content["model"]["model_type"] == "rng_transformer" else PARTS
@@ -781,6 +790,7 @@ def table(path: Path) -> dict[str, dict[str, float]]:
     return {name: {key: float(cell or 0) for key, cell in zip(names[1:], row, strict=True)} for name, *row in rows}
 
 
+@pytest.mark.slow
 def test_folder_of_treebanks(of_folder):
     config = AutoConfig.from_pretrained(of_folder)
     assert (config.treebanks, config.treebank_dropout) == (["any", "aa_one", "bb_two"], 0.25)

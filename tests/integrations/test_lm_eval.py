@@ -153,6 +153,7 @@ def test_rolling_marginal_probability(graft):
     assert found == pytest.approx(raw_log_probs(graft, ["The dog sees"], beam_size=3), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_long_texts_lose_their_left(graft):
     """As many tokens are read as there are positions."""
     text = "The dog sees cats. " * 20
@@ -172,7 +173,9 @@ def blimp_accuracy(folder: Path, **options) -> float:
     return sum(good >= bad - 1e-5 for good, bad in zip(log_probs[::2], log_probs[1::2], strict=True)) / len(PAIRS)
 
 
-@pytest.mark.parametrize("model_name", ["gpt2", "gilt", pytest.param("pushdown", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "model_name", ["gilt", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gpt2", "pushdown"))]
+)
 def test_accuracy_is_that_of_raw_scores(model_name, task, request):
     folder, options = request.getfixturevalue(model_name), {"beam_size": 2} if model_name in STRUCTURED else {}
     model, tokenizer = AutoModelForCausalLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)

@@ -3,9 +3,12 @@
 import gc
 import tracemalloc
 
+import pytest
+
 import hf_structure
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_of_a_stream():
     """What Python holds does not grow from the 400th to the 2,000th sentence; a kept word each would be 80 KB."""
     words = ["the", "old", "man", "walked", "slowly", "along", "the", "river"]

@@ -126,7 +126,7 @@ def global_state() -> dict[str, object]:
 
 
 @pytest.mark.parametrize("call", ["parse", "score"])
-@pytest.mark.parametrize("model", ["udgn-en", "rngt-en-fast", "gilt-en"])
+@pytest.mark.parametrize("model", ["udgn-en", "rngt-en-fast", pytest.param("gilt-en", marks=pytest.mark.slow)])
 def test_first_call_of_several_threads(call, model):
     if call == "score" and model.startswith("rngt"):
         pytest.skip("it is no language model")

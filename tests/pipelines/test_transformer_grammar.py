@@ -16,9 +16,10 @@ from hf_structure.pipelines.attention import sentence_attention
 
 SENTENCES = [["the", "old", "cat", "chased", "dogs"], ["dogs", "slept"], ["cat"], ["a", "man", "saw", "the", "cat"]]
 KINDS = {"tg": {"labels": ["S", "NP"]}, "plm": {"composition": "none"}, "dtg": {"formalism": "dependency"}}
+OFTEN = ["tg", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("plm", "dtg"))]
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=OFTEN)
 def folder(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     return new_transformer_grammar(folder, unigram_tokenizer(SENTENCES), **KINDS[request.param])

@@ -160,6 +160,7 @@ def peak(corpora: Corpora, file: str) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_text(corpora, tmp_path, monkeypatch):
     monkeypatch.setattr("hf_structure.training.corpora._ROWS", 50)
     monkeypatch.setattr(datasets.config, "DEFAULT_MAX_BATCH_SIZE", 50)

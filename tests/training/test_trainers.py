@@ -183,7 +183,9 @@ def test_accumulated_gradient_of_a_parser(tmp_path, labelled):
     assert_close({n: p.detach() for n, p in trainer.model.named_parameters()}, expected, atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("labelled", [True, False], ids=["labelled", "unlabelled"])
+@pytest.mark.parametrize(
+    "labelled", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["labelled", "unlabelled"]
+)
 def test_evaluation_of_a_parser(tmp_path, labelled):
     model, dataset = tiny_parser(labelled=labelled), trees(30)
     trainer = ParsingTrainer(
@@ -467,7 +469,9 @@ def curve(trainer: MaskedLMTrainer) -> list[tuple]:
     ]
 
 
-@pytest.mark.parametrize("place", ["inside_an_epoch", "at_its_end", "in_the_last_one"])
+@pytest.mark.parametrize(
+    "place", ["inside_an_epoch", pytest.param("at_its_end", marks=pytest.mark.slow), "in_the_last_one"]
+)
 def test_resumed_run_goes_on_as_if_never_stopped(whole_run, tmp_path, place):
     folder, whole = whole_run
     steps = whole.state.global_step
@@ -517,6 +521,7 @@ def test_last_complete_checkpoint(tmp_path):
     assert last_complete_checkpoint(str(tmp_path)) == str(tmp_path / "checkpoint-10")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "restored",
     [pytest.param(False, id="callbacks_anew", marks=pytest.mark.slow), pytest.param(True, id="callbacks_restored")],
@@ -535,6 +540,7 @@ def test_train_loss_is_that_of_the_whole_run(whole_run, tmp_path, restored):
         assert trainer.state.log_history[-1]["train_loss"] == pytest.approx(sum(steps) / len(steps), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_train_loss_after_a_checkpoint_of_an_older_version(whole_run, tmp_path):
     """That has not kept the losses: it is the mean of the steps since."""
     folder, whole = whole_run
