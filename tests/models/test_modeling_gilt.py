@@ -131,7 +131,7 @@ class TestGiLT(StructureBattery):
 class TestGraftedGiLT(GraftBattery, TestGiLT):
     parts = PARTS
 
-    @pytest.fixture(autouse=True, params=["gpt2", "qwen3", *SLOW])
+    @pytest.fixture(autouse=True, params=["gpt2", pytest.param("qwen3", marks=pytest.mark.slow), *SLOW])
     def _backbone(self, request):
         self.graft_on(request.param)
 

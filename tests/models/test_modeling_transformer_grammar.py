@@ -95,7 +95,7 @@ class TestTransformerGrammar(StructureBattery):
     dropout = {"hidden_dropout": 0.3, "attention_dropout": 0.3}
     decoding = MappingProxyType({})
 
-    @pytest.fixture(autouse=True, params=["tg", "dtg"])
+    @pytest.fixture(autouse=True, params=["tg", pytest.param("dtg", marks=pytest.mark.slow)])
     def _kind(self, request):
         self.kind = request.param
 
