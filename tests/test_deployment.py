@@ -68,7 +68,8 @@ def test_exported_network_finds_the_trees_of_the_model(name):
 
 @pytest.mark.torch("2.8")
 @pytest.mark.filterwarnings("ignore:.*LeafSpec.*is deprecated:FutureWarning")
-@pytest.mark.parametrize("name", ["udgn-dependents", pytest.param("structformer", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["udgn-dependents", "structformer"])
 @torch.no_grad()
 def test_onnx_runtime_gives_the_same(name, tmp_path, capfd):
     """Translating all operators takes seconds."""
