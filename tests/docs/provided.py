@@ -176,6 +176,10 @@ FILES: dict[Callable[[Path], object], Sequence[str]] = {
         "gold10.conllu",
         "dev10.conllu",
         "test10.conllu",
+        "de-train.conllu",
+        "de-test.conllu",
+        "zh-train.conllu",
+        "zh-test.conllu",
     ),
     text: (
         "notes.txt",
