@@ -76,8 +76,7 @@ def test_commands_without_a_model_do_without_torch(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "order",
-    [pytest.param(1, id="hf_structure-first", marks=pytest.mark.slow), pytest.param(-1, id="transformers-first")],
+    "order", [pytest.param(1, id="hf_structure-first"), pytest.param(-1, id="transformers-first")]
 )
 def test_transformers_knows_the_families_whichever_is_imported_first(order):
     imports = ["import hf_structure", "from transformers import AutoModel, AutoModelForMaskedLM, pipeline"]

@@ -122,6 +122,7 @@ WORDS = st.one_of(st.text(min_size=1), st.lists(PIECES, min_size=1, max_size=8).
 )
 
 
+@settings(deadline=None, max_examples=500)
 @given(st.lists(WORDS, min_size=1, max_size=5))
 def test_all_words_come_back(words):
     """But those with Penn Treebank escapes in them, and white space, which no brackets hold."""

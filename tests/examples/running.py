@@ -46,7 +46,7 @@ def command(script: str, *arguments: str, launcher: tuple[str, ...] = ()) -> lis
 
 
 def config_params(configs: list[Path]) -> list:
-    """Configurations of the package's models, and all others for `make test-slow`."""
+    """Configurations as parameters of a test. Only those of the package's models are in the quick suite."""
     slow = [[] if path.stem.endswith(("-en", "-ewt")) else [pytest.mark.slow] for path in configs]
     return [pytest.param(path, id=path.stem, marks=marks) for path, marks in zip(configs, slow, strict=True)]
 

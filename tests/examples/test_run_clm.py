@@ -12,17 +12,7 @@ from pathlib import Path
 import pytest
 import running
 import torch
-from running import (
-    ENVIRONMENT,
-    EXAMPLES,
-    TORCHRUN,
-    config_params,
-    load_script,
-    losses,
-    results,
-    start_and_kill,
-    step_of,
-)
+from running import ENVIRONMENT, EXAMPLES, TORCHRUN, load_script, losses, results, start_and_kill, step_of
 from safetensors.torch import load_file
 from tokenizers import ByteLevelBPETokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
@@ -504,7 +494,7 @@ def test_half_precision(corpus, run, tmp_path):
 CONFIGS = sorted(path for name in ("gilt", "pushdown") for path in EXAMPLES.glob(f"configs/{name}*.json"))
 
 
-@pytest.mark.parametrize("config", config_params(CONFIGS))
+@pytest.mark.parametrize("config", running.config_params(CONFIGS))
 def test_published_configurations(corpus, base_model, run, tmp_path, config):
     content = json.loads(config.read_text())
     small = {"gilt": {**SMALL, "intermediate_size": 16}, "pushdown": STACKS}.get(

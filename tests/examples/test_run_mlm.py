@@ -17,7 +17,6 @@ from running import (
     EXAMPLES,
     LEXICON,
     TORCHRUN,
-    config_params,
     load_script,
     losses,
     results,
@@ -405,7 +404,7 @@ def made_small(config: Path) -> dict:
     return {**SMALL, "intermediate_size": 16, "parser_num_layers": 1, "parser_kernel_size": 3}
 
 
-@pytest.mark.parametrize("config", config_params(CONFIGS))
+@pytest.mark.parametrize("config", running.config_params(CONFIGS))
 def test_published_configurations_train_when_made_small(corpus, subwords, run, tmp_path, config):
     small = made_small(config)
     arguments = training(corpus, tmp_path, epochs=1)[4:]

@@ -18,7 +18,6 @@ from running import (
     ENVIRONMENT,
     EXAMPLES,
     TORCHRUN,
-    config_params,
     load_script,
     losses,
     made_sentence,
@@ -541,7 +540,7 @@ def test_columns_of_a_configuration_can_be_left_out(script, monkeypatch):
         script.parse_arguments()
 
 
-@pytest.mark.parametrize("config", config_params(CONFIGS))
+@pytest.mark.parametrize("config", running.config_params(CONFIGS))
 def test_published_configurations_train_when_made_small(treebank, treebanks, encoder, run, tmp_path, config):
     content = json.loads(config.read_text())
     small = GRAPH_PARTS if content["model"]["model_type"] == "rng_transformer" else PARTS

@@ -523,8 +523,7 @@ def test_last_complete_checkpoint(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "restored",
-    [pytest.param(False, id="callbacks_anew", marks=pytest.mark.slow), pytest.param(True, id="callbacks_restored")],
+    "restored", [pytest.param(False, id="callbacks_anew"), pytest.param(True, id="callbacks_restored")]
 )
 def test_train_loss_is_that_of_the_whole_run(whole_run, tmp_path, restored):
     folder, whole = whole_run

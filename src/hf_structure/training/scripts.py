@@ -254,7 +254,7 @@ def model_digests(name: str) -> list[list[str]]:
 
 
 def pair_digests(data: str) -> list[list[str]] | str:
-    """The same for the files of a set of minimal pairs; the name of one that is not local."""
+    """The same for the files of a set of minimal pairs, or its name if the set is not local."""
     return file_digests(*table_files(data)) or data
 
 
