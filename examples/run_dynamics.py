@@ -186,7 +186,7 @@ def result_file(args: argparse.Namespace, name: str, step: int) -> Path:
 
 
 def report(args: argparse.Namespace) -> str:
-    """Writes the table and the figure so far; the table, in Markdown."""
+    """Writes the table so far, in Markdown, and returns it."""
     found = list(results(args))
     shown = [column for column in COLUMNS if any(column in scores for *_, scores in found)]
     rows = [
@@ -194,15 +194,18 @@ def report(args: argparse.Namespace) -> str:
     ]
     table = markdown_table(["run", "updates", *(COLUMNS[column] for column in shown)], rows)
     write_text(table, Path(args.output_dir, "table.md"))
+    return table
+
+
+def draw(args: argparse.Namespace) -> None:
     panels: dict[str, dict[str, dict[int, list[float]]]] = {}
-    for name, step, scores in found:
+    for name, step, scores in results(args):
         for column in PANELS:
             if (value := scores.get(column)) is not None:
                 panel = panels.setdefault(COLUMNS[column], {}).setdefault(name, {})
                 panel[step] = [value if column == "perplexity" else 100 * value]
     with new_path(Path(args.output_dir, "dynamics.svg"), overwrite=True) as path:
         plot_curves(panels, "updates").savefig(path, format="svg", bbox_inches="tight")
-    return table
 
 
 def _cell(column: str, value: float | None) -> str:
@@ -231,6 +234,7 @@ def main() -> None:
                     found["scores"]["blimp"] = blimp(checkpoint, folder, args)
                 write_json({"model": model} | found, file)
                 report(args)
+    draw(args)
     print(report(args), end="")
 
 

@@ -102,7 +102,9 @@ def test_parses_in_bfloat16(name):
     assert same >= 0.95 * len(exact)
 
 
-@pytest.mark.parametrize("name", MEGABYTES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "gilt-en")) for name in MEGABYTES]
+)
 def test_default_dtype_does_not_change_results(name, with_other_default):
     folder = hf_structure.resolve_model(name)
     auto = AutoModelForCausalLM if name == "gilt-en" else hf_structure.AutoModelForDependencyParsing
@@ -128,12 +130,17 @@ def test_gilt_reads_as_on_the_day_of_its_release():
         assert graph.probabilities == pytest.approx(case["probabilities"], abs=1e-3)
 
 
-TEXTS = json.loads((GOLDEN / "gilt-en-texts.json").read_text(encoding="utf-8"))
+SELDOM = {"num_beams", "use_graph", "use_graph num_beams"}  # of the ways to write, left to `make test-slow`
+TEXTS = {
+    " ".join(case["options"]) or "greedy": case
+    for case in json.loads((GOLDEN / "gilt-en-texts.json").read_text(encoding="utf-8"))
+}
 
 
-@pytest.mark.parametrize("case", TEXTS, ids=lambda case: " ".join(case["options"]) or "greedy")
-def test_gilt_writes_as_on_the_day_of_its_release(case):
+@pytest.mark.parametrize("way", [pytest.param(way, marks=[pytest.mark.slow] * (way in SELDOM)) for way in TEXTS])
+def test_gilt_writes_as_on_the_day_of_its_release(way):
     """Without a cache that works, plain `generate` writes other text, and no error is raised."""
+    case = TEXTS[way]
     folder = hf_structure.resolve_model("gilt-en")
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder)

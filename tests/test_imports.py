@@ -1,6 +1,7 @@
 """Who may import whom: data flows one way, and every import names the module that defines the name."""
 
 import ast
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -91,15 +92,13 @@ def defined_names(module: str) -> set[str]:
     return names
 
 
-def imports_of(tree: ast.Module) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
+def imports_of(node: ast.AST, late: bool = False) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
     """All imports, each with whether it is inside a function."""
-    late = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        for inner in ast.walk(node)
-    }
-    return [(n, n in late) for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom)]
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child, late
+        elif not isinstance(child, ast.expr):
+            yield from imports_of(child, late or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 def problems(module: str, source: str) -> list[str]:

@@ -19,7 +19,7 @@ def score_of(scores, heads):
     return sum(scores[word, head] for word, head in enumerate(heads))
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, pytest.param(5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("elements", ELEMENTS.values(), ids=ELEMENTS.keys())
 @settings(deadline=None, derandomize=True, max_examples=40)
 @given(data=st.data())

@@ -165,7 +165,7 @@ def test_tree_probabilities_sum_to_one(all_trees):
 @pytest.mark.parametrize(
     "forbidden", [0.0, 0.9, *(pytest.param(share, marks=pytest.mark.slow) for share in (0.5, 0.97))]
 )
-@pytest.mark.parametrize("spread", [1.0, pytest.param(30.0, marks=pytest.mark.slow), 100.0])
+@pytest.mark.parametrize("spread", [*(pytest.param(spread, marks=pytest.mark.slow) for spread in (1.0, 30.0)), 100.0])
 def test_sums_of_long_and_short_sentences_together(forbidden, spread):
     """Each sentence against the exact determinant, and against itself alone; some of them have no tree."""
     lengths = torch.tensor([30, 30, 30, 21, 5, 1])

@@ -73,7 +73,7 @@ def best_by_networkx(scores):
     return best
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, pytest.param(5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("elements", ELEMENTS.values(), ids=ELEMENTS.keys())
 @settings(deadline=None, derandomize=True, max_examples=40)
 @given(data=st.data())

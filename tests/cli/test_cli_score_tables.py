@@ -48,7 +48,9 @@ def assert_same(found: pandas.DataFrame, expected: pandas.DataFrame) -> None:
             assert found[name].astype(str).tolist() == expected[name].astype(str).tolist()
 
 
-@pytest.mark.parametrize("form", ["tsv", "csv", "jsonl", "parquet", "csv.gz"])
+@pytest.mark.parametrize(
+    "form", ["tsv", "parquet", "csv.gz", *(pytest.param(form, marks=pytest.mark.slow) for form in ("csv", "jsonl"))]
+)
 @pytest.mark.parametrize("rows", ["words", "regions"])
 def test_files(run, gilt, form, rows):
     options = ["--model", gilt, "--table", rows, "--region_mark", "|", "--beam_size", "1,3", "--entropy"]

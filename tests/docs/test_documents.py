@@ -75,6 +75,7 @@ SELDOM = {
         "garden-paths",
         "gilt",
         "gilt-results",
+        "languages",
         "parsing-supervised-results",
         "pictures",
         "pushdown",

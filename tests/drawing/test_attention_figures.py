@@ -33,7 +33,7 @@ def panels(length: int = 1) -> list[AttentionPanel]:
     ]
 
 
-@pytest.mark.parametrize("length", [1, 5], ids=["short", "long"])
+@pytest.mark.parametrize("length", [1, pytest.param(5, marks=pytest.mark.slow)], ids=["short", "long"])
 def test_all_is_drawn_and_nothing_covers_another(tmp_path, length):
     shown = panels(length)
     with warnings.catch_warnings():

@@ -300,7 +300,9 @@ def test_results_say_that_a_run_has_ended(script, corpus, run, tmp_path, monkeyp
     assert {path.name for path in tmp_path.glob("*_results.json")} == names
 
 
-@pytest.mark.parametrize("damage", ["no_state", "half_a_state", "weights_alone"])
+@pytest.mark.parametrize(
+    "damage", ["half_a_state", *(pytest.param(name, marks=pytest.mark.slow) for name in ("no_state", "weights_alone"))]
+)
 def test_checkpoint_that_was_not_written_to_its_end(corpus, trained, run, tmp_path, damage):
     killed = tmp_path / "killed"
     shutil.copytree(trained, killed)

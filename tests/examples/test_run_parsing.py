@@ -114,12 +114,12 @@ def training(
 @of_every_family
 def test_trains_saves_and_evaluates(treebank, family, run, tmp_path, capsys):
     output_dir = tmp_path / "run"
-    run(*training(treebank, output_dir, epochs=10, family=family), *SMALL_BATCHES)
+    run(*training(treebank, output_dir, epochs=6, family=family), *SMALL_BATCHES)
     printed = capsys.readouterr()
     assert "it/s" in printed.err  # the progress bar
     assert "eval_las_no_punct" in printed.out
     scores = results(output_dir)
-    assert scores["eval_las"] > 0.9
+    assert scores["eval_las"] > 0.6
     assert scores["eval_las"] == max(losses(output_dir, "eval_las"))  # the best one was kept
     assert losses(output_dir)[-1] < 0.3 * losses(output_dir)[0]
     # the same as parsing and evaluating the files
@@ -378,10 +378,11 @@ def mixed(treebank, tmp_path_factory) -> Path:
             "2: its tree is not projective, which needs use_swap; 1: its heads are no tree with one root; "
             "1: more than 20 words",
         ),
-        (
+        pytest.param(
             ["--use_swap", "--max_length", "18"],
             "6 of 68 sentences left out; 3: words without a head; 2: more than 18 words; "
             "1: its heads are no tree with one root",
+            marks=pytest.mark.slow,
         ),
     ],
     ids=["projective", "swap"],
@@ -471,7 +472,11 @@ def test_goes_on_from_the_last_complete_checkpoint(treebank, encoder, run, tmp_p
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [(["--use_swap"], "use_swap"), (["--use_tags"], "num_tags, tags"), (["--vocab_size", "8"], "vocab_size")],
+    [
+        pytest.param(["--use_swap"], "use_swap", marks=pytest.mark.slow),
+        pytest.param(["--use_tags"], "num_tags, tags", marks=pytest.mark.slow),
+        (["--vocab_size", "8"], "vocab_size"),
+    ],
     ids=["swap", "tags", "words"],
 )
 def test_folder_of_another_run_is_refused(treebank, run, tmp_path, options, message):

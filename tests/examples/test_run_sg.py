@@ -63,9 +63,9 @@ MODELS = pytest.mark.parametrize(
     [
         ("gilt", ["--beam_size", "3"]),
         ("gilt", ["--beam_size", "2", "--raw"]),
-        ("pushdown", ["--beam_size", "3"]),
+        pytest.param("pushdown", ["--beam_size", "3"], marks=pytest.mark.slow),
         ("gpt2", []),
-        ("gpt2", ["--raw"]),
+        pytest.param("gpt2", ["--raw"], marks=pytest.mark.slow),
     ],
     ids=["gilt", "gilt-raw", "pushdown", "gpt2", "gpt2-raw"],
 )

@@ -514,7 +514,11 @@ def test_the_greedy_derivation_stays_in_the_beam():
 
 
 @pytest.mark.parametrize("options", [{}, {"k": 3}, {"beam_size": 3, "marginals": True}], ids=["greedy", "k", "beam"])
-@pytest.mark.parametrize("settings", [{}, SETTINGS["swap-no-graph"], SETTINGS["G2CLS"]], ids=["G2G", "swap", "G2CLS"])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, pytest.param(SETTINGS["swap-no-graph"], marks=pytest.mark.slow), SETTINGS["G2CLS"]],
+    ids=["G2G", "swap", "G2CLS"],
+)
 @torch.no_grad()
 def test_parsing_in_a_batch_is_parsing_alone(settings, options):
     model = tiny_model(**settings)
@@ -592,7 +596,9 @@ def test_bfloat16_autocast_parses():
     assert_close(output.log_probs[:, 0], model.decode(**batch, k=3).log_probs[:, 0], atol=0.3, rtol=0.1)
 
 
-@pytest.mark.parametrize("settings", [{}, SETTINGS["swap"]], ids=["projective", "swap"])
+@pytest.mark.parametrize(
+    "settings", [{}, pytest.param(SETTINGS["swap"], marks=pytest.mark.slow)], ids=["projective", "swap"]
+)
 def test_a_trained_parser_makes_the_trees_it_has_seen(settings):
     torch.manual_seed(0)
     model = G2GTransformerForParsing(tiny_config(hidden_size=24, **settings)).train()

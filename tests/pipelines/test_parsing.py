@@ -342,7 +342,7 @@ def test_marginals_are_sums_over_trees(folder):
     assert parse("the cat saw", folder).marginals is None
 
 
-@pytest.mark.parametrize("punctuation", ["attach", "drop", "parse"])
+@pytest.mark.parametrize("punctuation", ["attach", "drop", pytest.param("parse", marks=pytest.mark.slow)])
 def test_rows_of_marginals_sum_to_one(any_folder, punctuation):
     for parsed in parse(random_sentences(40), any_folder, marginals=True, punctuation=punctuation):
         marginals = torch.tensor(parsed.marginals, dtype=torch.float64)
@@ -919,7 +919,7 @@ def test_pipeline_refuses_what_parse_refuses(folder):
         parser("the cat slept", max_words=2)
 
 
-@pytest.mark.parametrize("batch_size", [1, 8])
+@pytest.mark.parametrize("batch_size", [pytest.param(1, marks=pytest.mark.slow), 8])
 @pytest.mark.parametrize(
     "options",
     [{}, {"structure": "both", "marginals": True, "punctuation": "drop"}, {"structure": "dependency"}],

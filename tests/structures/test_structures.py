@@ -566,7 +566,7 @@ def test_constituency_is_shown_with_its_tags():
     assert str(BINARY).splitlines()[0] == "┬─┬─ The"
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("side", [pytest.param("left", marks=pytest.mark.slow), "right"])
 def test_long_constituency_trees_are_no_problem(side):
     spans = [(0, 5000 - i) if side == "left" else (i, 5000) for i in range(4999)]
     tree = ConstituencyTree(["w"] * 5000, spans)
