@@ -276,16 +276,14 @@ def main() -> None:
     corpora = Corpora(data_args, training_args)
     reading = how_to_read(data_args)
     train = read_training_text(corpora, data_args, reading)
+    others = (data_args.validation_file, data_args.test_file)
+    sets = [train, *(corpora.read(files, reading) if files else None for files in others)]
     tokenizer = load_tokenizer(model_args, data_args, train, corpora)
     model = load_model(model_args, settings, tokenizer)
     is_ours = abilities_of(model.config).reads != "text"
     if is_ours and model.config.use_position_embeddings:
         tokenizer.model_max_length = model.config.max_position_embeddings
     logger.info("%d words, %d parameters", len(tokenizer), model.num_parameters())
-    sets = [train]
-    sets += [
-        corpora.read(files, reading) if files else None for files in (data_args.validation_file, data_args.test_file)
-    ]
     train, validation, test = (each and to_dataset(each, tokenizer, is_ours, corpora) for each in sets)
     if data_args.trains and getattr(model.config, "head_loss_weight", 0):
         check_head_loss(train, training_args)
