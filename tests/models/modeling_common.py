@@ -194,8 +194,8 @@ class ModelBattery:
         for is_zip in (True, False):
             torch.save(model.state_dict(), file, _use_new_zipfile_serialization=is_zip)
             assert_close(load_state_dict(file), model.state_dict(), rtol=0, atol=0)
-        torch.save(model, file)
-        self.assert_same_outputs(model, torch.load(file, weights_only=False), rtol=0, atol=0)
+            torch.save(model, file, _use_new_zipfile_serialization=is_zip)
+            self.assert_same_outputs(model, torch.load(file, weights_only=False), rtol=0, atol=0)
 
     def test_subclass_of_what_auto_model_gives(self, tmp_path):
         model = self.model()
