@@ -52,7 +52,7 @@ def spacy(name: str, gold: list[ConlluSentence], texts: list[str]) -> tuple[Run,
     import spacy
     from spacy.tokens import Doc
 
-    nlp = spacy.load(name)
+    nlp = spacy.load(name, exclude=["ner"])
 
     def conllu(docs: Iterable[Doc]) -> str:
         lines = []
@@ -130,9 +130,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", help="a treebank in CoNLL-U")
     parser.add_argument("--models", nargs="*", default=["rngt-en", "rngt-en:int8"], metavar="NAME[:DTYPE]")
-    parser.add_argument("--spacy", metavar="MODEL", help="name or folder of a pipeline of spaCy")
-    parser.add_argument("--stanza", metavar="LANGUAGE", help="language of stanza, whose models are there")
-    parser.add_argument("--udpipe", metavar="FILE", help="model of UDPipe 1")
+    others = partial(parser.add_argument, nargs="*", default=[])
+    others("--spacy", metavar="MODEL", help="names or folders of pipelines of spaCy; named entities are left out")
+    others("--stanza", metavar="LANGUAGE", help="languages of stanza, whose models are there")
+    others("--udpipe", metavar="FILE", help="models of UDPipe 1")
     parser.add_argument("--limit", type=int, help="number of sentences; all by default")
     parser.add_argument("--repeats", type=int, default=1, help="runs of which the fastest counts")
     parser.add_argument("--output", help="folder for the trees")
@@ -150,10 +151,9 @@ def main() -> None:
     print(f"{machine(options)}; {len(gold):,} sentences, {count:,} words")
     makers = [(name, partial(ours, name)) for name in options.models]
     for maker in (spacy, stanza, udpipe):
-        name = getattr(options, maker.__name__)
-        if name:
-            makers.append((f"{maker.__name__} {name}", partial(maker, name)))
-        else:
+        names = getattr(options, maker.__name__)
+        makers += [(f"{maker.__name__} {name}", partial(maker, name)) for name in names]
+        if not names:
             print(f"skipped: {maker.__name__} (no model is given)")
     built = []
     for name, make in makers:

@@ -32,8 +32,9 @@ the scores of each treebank as a table.
 weights as they are may be new (`--config_overrides '{"num_rounds": 3}'`).
 
 A `rng_transformer` learns to refine the trees of another parser where these are given (`--initial_train_file` and so
-on: the same sentences in the same order). Crossing arcs of a `g2g_transformer` need `--use_swap`. Training sentences
-that cannot be learned from are left out, and it is said how many and why.
+on: the same sentences in the same order). With `--teacher runs/large`, it learns the probabilities of a larger parser
+beside the training trees. Crossing arcs of a `g2g_transformer` need `--use_swap`. Training sentences that cannot be
+learned from are left out, and it is said how many and why.
 
 After each epoch UAS and LAS are reported, over all words and without punctuation; the checkpoint of the best LAS is
 kept. A run that was stopped goes on from its last complete checkpoint when the same command is given again. On several
@@ -54,14 +55,15 @@ from itertools import chain, compress, groupby
 from typing import ClassVar
 
 import pyarrow.compute
+import torch
 from datasets import Dataset, List, Value, concatenate_datasets
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 import hf_structure
-from hf_structure import AutoModelForDependencyParsing, G2GTransformerConfig, ParsingCollator
+from hf_structure import AutoModelForDependencyParsing, G2GTransformerConfig, ParsingCollator, RNGTransformerConfig
 from hf_structure.algorithms.trees import is_tree
 from hf_structure.algorithms.word_annotations import features_label, lemma_rule
-from hf_structure.data.collators import IGNORE_INDEX
+from hf_structure.data.collators import IGNORE_INDEX, TEACHER
 from hf_structure.data.conllu import PARAGRAPHS, ConlluSentence, by_paragraph, read_conllu
 from hf_structure.data.corpus import GRAPH_FORMATS, column_numbers, guess_format
 from hf_structure.data.files import plain_path
@@ -72,7 +74,7 @@ from hf_structure.data.ud_folders import treebank_files, treebank_name
 from hf_structure.families import families_of
 from hf_structure.models.g2g_transformer.states_g2g_transformer import why_unusable
 from hf_structure.pipelines.encoding import encode_beside
-from hf_structure.pipelines.loading import load_trained, read_tokenizer
+from hf_structure.pipelines.loading import load_trained, own_tokenizer, read_tokenizer
 from hf_structure.tokenization import (
     SUBWORD_KINDS,
     encode,
@@ -83,6 +85,7 @@ from hf_structure.tokenization import (
 from hf_structure.training.arguments import DataArguments, ModelArguments, RunArguments, option
 from hf_structure.training.command_line import parse_command_line
 from hf_structure.training.corpora import NUMBER, NUMBERS, STRINGS, Corpora, Reading, words_of
+from hf_structure.training.distillation import Teacher
 from hf_structure.training.scripts import (
     begin,
     callbacks,
@@ -112,7 +115,11 @@ ANY = "any"  # the treebank of sentences that are not told theirs
 class ParsingModelArguments(ModelArguments):
     """What is trained."""
 
-    needs: ClassVar[dict[str, str]] = {"num_layers": "encoder"}
+    needs: ClassVar[dict[str, str]] = {
+        "num_layers": "encoder",
+        "teacher": "train_file",
+        **dict.fromkeys(("teacher_columns", "teacher_weight"), "teacher"),
+    }
 
     model_type: str | None = option(
         None, f"Family of a new parser: {', '.join(VARIANTS)}, or your own; {DEFAULT_FAMILY} if not given."
@@ -149,6 +156,15 @@ class ParsingModelArguments(ModelArguments):
     use_lexicon: bool = option(
         False, "Correct predicted lemmas with the words of the first training file and the lemmas of all of them."
     )
+    teacher: str | None = option(
+        None, "A trained rng_transformer (its name or folder) whose probabilities are learned beside the trees."
+    )
+    teacher_columns: list[str] | None = option(
+        None,
+        "The --columns that are learned from the teacher; by default all that it predicts.",
+        choices=list(PREDICTED),
+    )
+    teacher_weight: float = option(1.0, "Weight of what is learned from the teacher; that of the trees is 1.")
 
 
 @dataclass
@@ -535,6 +551,59 @@ def beside(words: list[str], config: PreTrainedConfig, treebank: str | None) -> 
     return encode_beside(words, config.abilities.read_beside, treebank_id)
 
 
+def load_teacher(
+    args: ParsingModelArguments, config: PreTrainedConfig, training_args: ParsingTrainingArguments
+) -> Teacher | None:
+    """The teacher of a parser, if there is one. Raises `ValueError` if it cannot be a teacher."""
+    if args.teacher is None:
+        return None
+    model = load_trained(args.teacher, AutoModelForDependencyParsing, "parser", {}, args.trust_remote_code)
+    if not isinstance(config, RNGTransformerConfig):
+        raise ValueError("--teacher is for a rng_transformer: others do not predict all arcs at once")
+    if not isinstance(model.config, RNGTransformerConfig) or model.config.num_tags:
+        raise ValueError(f"--teacher {args.teacher}: not a rng_transformer that reads words alone")
+    model.to(training_args.device, torch.bfloat16 if training_args.bf16 else torch.float32)
+    return Teacher(model, config, args.teacher_columns, args.teacher_weight)
+
+
+def with_teacher(
+    rows: Dataset,
+    sentences: Dataset,
+    config: PreTrainedConfig,
+    tokenizer: PreTrainedTokenizerBase,
+    max_length: int,
+    corpora: Corpora,
+) -> Dataset:
+    """The rows with what a teacher reads of the sentences."""
+    names = ["input_ids", *(["treebank_ids"] if config.treebanks else [])]
+    if not is_word_level(tokenizer):
+        names.append("word_ids")
+    features = {f"{TEACHER}{name}": NUMBERS for name in names}
+    if config.num_form_buckets:
+        features[f"{TEACHER}form_ids"] = List(NUMBERS)
+    read = corpora.encode(sentences, partial(encode_taught, config=config, max_length=max_length), tokenizer, features)
+    return concatenate_datasets([rows, read], axis=1)
+
+
+def encode_taught(
+    sentences: list[dict], tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig, max_length: int
+) -> list[dict]:
+    """What a teacher reads of sentences; `ValueError` for one that is used in training, but too long for it."""
+    rows = []
+    for sentence in sentences:
+        words = sentence["words"]
+        row = encode(words, tokenizer)
+        longest = getattr(config, "max_pieces", None) or config.max_words
+        if len(row["input_ids"]) > longest and len(words) <= max_length:
+            raise ValueError(
+                f"--teacher reads at most {longest} words or pieces; a training sentence has "
+                f"{len(row['input_ids'])}: give a smaller --max_length"
+            )
+        row |= beside(words, config, sentence["treebank"])
+        rows.append({f"{TEACHER}{name}": value for name, value in row.items()})
+    return rows
+
+
 def ids_of(names: list[str] | None, ids: dict[str, int] | None, words: list, unknown: int) -> list[int]:
     """The numbers of names, one a word; 0 where there are no numbers."""
     if ids is None:
@@ -616,6 +685,7 @@ def main() -> None:
     if not model.config.labelled:
         training_args.metric_for_best_model = training_args.metric_for_best_model.replace("las", "uas")
 
+    teacher = load_teacher(model_args, model.config, training_args)
     datasets = dict.fromkeys(files)
     if data_args.initial_train_file and not getattr(model.config, "num_rounds", 0):
         raise ValueError("--initial_train_file is for a rng_transformer: others read no given trees")
@@ -625,6 +695,9 @@ def main() -> None:
         options["tell_treebank"] = purpose == "train" or data_args.tell_treebank
         options["max_length"] = data_args.max_length if purpose == "train" else None
         parts = [to_dataset(sentences, tokenizer, model.config, corpora, **options)]
+        if purpose == "train" and teacher is not None:
+            read = own_tokenizer(teacher.model, model_args.trust_remote_code)
+            parts = [with_teacher(parts[0], sentences, teacher.model.config, read, data_args.max_length, corpora)]
         if model.config.abilities.segments:
             parts += paragraphs(files[purpose], treebanks[purpose], tokenizer, model.config, corpora, options)
         datasets[purpose] = without_unusable(concatenate_datasets(parts), purpose)
@@ -642,6 +715,7 @@ def main() -> None:
         sampling_power=data_args.sampling_power,
         new_parameters=new_parameters(model, model_args),
         new_learning_rate=training_args.new_learning_rate,
+        teacher=teacher,
     )
     train_and_evaluate(trainer, datasets["test"], model_args, data_args)
 

@@ -122,11 +122,14 @@ class GraphParserOutput(ModelOutput):
             of word `h` (0 is the root) as the head of word `d + 1`; `-inf` for a word itself and for padding.
         label_logits (`torch.FloatTensor` of shape `(batch_size, num_words, num_labels)`, *optional*):
             Scores of the labels of the arcs from the given heads, or else from the best ones.
+        column_logits (`dict[str, torch.FloatTensor]`, tensors of shape `(batch_size, num_words, num_values)`):
+            Scores of the values of the columns, by name; in a model with columns.
     """
 
     loss: torch.Tensor | None = None
     logits: torch.Tensor | None = None
     label_logits: torch.Tensor | None = None
+    column_logits: dict[str, torch.Tensor] | None = None
 
 
 @dataclass

@@ -751,6 +751,72 @@ def test_wrong_commands_of_columns(treebanks, run, tmp_path, options, message):
         run("--model_type", "rng_transformer", *training, *OPTIONS, *options)
 
 
+# A teacher
+
+
+def with_bare_treebank(folder: Path, treebanks: Path) -> list[Path]:
+    """Files of two treebanks, the second without tags."""
+    one, other = (list(read_conllu(treebanks / f"{name}.conllu")) for name in ("train", "other"))
+    one[0] = one[0].with_column("upos", ["AUX"] * len(one[0].words))  # a tag that there is
+    other = [sentence.with_column("upos", ["_"] * len(sentence.words)) for sentence in other]
+    files = [folder / "one.conllu", folder / "other.conllu"]
+    for sentences, file in zip((one, other), files, strict=True):
+        write_conllu(sentences, file)
+    return files
+
+
+def of_student(files: list[Path], treebanks: Path, output_dir: Path, epochs: int = 12) -> list:
+    sizes = FAMILIES["rng_transformer"] | COLUMN_SIZES | {"max_position_embeddings": 120}
+    return [
+        *("--model_type", "rng_transformer", "--config_overrides", json.dumps(sizes), "--new_learning_rate", "0.01"),
+        *("--train_file", *files, "--treebanks", "one", "other", "--columns", "upos", "xpos", *OPTIONS),
+        *("--validation_file", treebanks / "dev.conllu", "--output_dir", output_dir, *SMALL_BATCHES),
+        *("--num_train_epochs", str(epochs), "--load_best_model_at_end", "False"),
+    ]
+
+
+def test_tags_are_learned_from_a_teacher(tagger, treebanks, run, tmp_path):
+    """Only the teacher knows that the verbs of a treebank without tags are auxiliaries."""
+    files = with_bare_treebank(tmp_path, treebanks)
+    run(*of_student(files, treebanks, tmp_path / "run"), "--teacher", tagger, "--teacher_columns", "upos")
+    trees = [parse([SEES], tmp_path / "run", treebank=name)[0].dependency for name in ("one", "other")]
+    assert [tree.columns["upos"][2] for tree in trees] == ["VERB", "AUX"]
+    assert results(tmp_path / "run")["eval_sentence_starts_f1"] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("family", "options", "message"),
+    [
+        ("g2g_transformer", ["--teacher", "rngt-en-fast"], "--teacher is for a rng_transformer"),
+        ("rng_transformer", ["--teacher", "g2gt-en-ewt"], "g2gt-en-ewt: not a rng_transformer that reads words alone"),
+        ("rng_transformer", ["--teacher", "rngt-en-fast", "--teacher_columns", "xpos"], "do not both predict xpos"),
+        ("rng_transformer", ["--teacher_columns", "upos"], "--teacher_columns has no effect without --teacher"),
+    ],
+)
+def test_wrong_teachers(treebank, run, tmp_path, family, options, message):
+    arguments = training(treebank, tmp_path / "run", family=family)
+    with pytest.raises(ValueError, match=message):
+        run(*arguments, *options)
+
+
+def test_a_teacher_needs_something_to_teach(tagger, treebanks, run, tmp_path):
+    evaluation = ["--model_name_or_path", tagger, "--test_file", treebanks / "dev.conllu", "--output_dir", tmp_path]
+    with pytest.raises(ValueError, match="--teacher has no effect without --train_file"):
+        run(*evaluation, "--teacher", tagger, *OPTIONS)
+
+
+def test_sentences_that_are_too_long_for_a_teacher(tagger, treebanks, run, tmp_path):
+    files = with_bare_treebank(tmp_path, treebanks)
+    long = ConlluSentence.from_words(["a"] * 90, range(90), ["root", *["det"] * 89])
+    write_conllu([*read_conllu(files[0]), long], files[0])
+    arguments = [*of_student(files, treebanks, tmp_path / "run", epochs=1), "--teacher", tagger]
+    with pytest.raises(
+        ValueError, match="reads at most 78 words or pieces; a training sentence has 90: give a smaller"
+    ):
+        run(*arguments)
+    run(*arguments, "--max_length", "78")
+
+
 # Folders of treebanks
 
 

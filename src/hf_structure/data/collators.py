@@ -9,6 +9,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 IGNORE_INDEX = -100
+TEACHER = "teacher_"  # begins the names of columns that a teacher reads
 # What models read of each word beside its pieces, and what stands for a word of which it is not known.
 WORD_COLUMNS = {"tag_ids": -1, "form_ids": -1, "treebank_ids": 0, "initial_heads": -1, "initial_relations": -1}
 
@@ -107,6 +108,9 @@ class ParsingCollator(WordCollator):
         predicted (`Sequence[str]`):
             Names of what else is predicted of each word: of these, ids are gathered in `columns`, -100 where they are
             not known.
+
+    If the examples have columns whose names begin with `TEACHER`, a batch of these, of sentences with trees alone, is
+    `teacher`, with the `heads` to learn.
     """
 
     columns: dict[str, int] = field(
@@ -121,7 +125,16 @@ class ParsingCollator(WordCollator):
                 name: pad_words([_values(example, name, IGNORE_INDEX) for example in examples], IGNORE_INDEX)
                 for name in self.predicted
             }
+        taught = [_for_teacher(example) for example in examples if example.get("sentence_starts") is None]
+        if taught and "input_ids" in taught[0]:
+            batch["teacher"] = WordCollator(self.pad_token_id)(taught)
         return batch
+
+
+def _for_teacher(example: Mapping[str, Any]) -> dict[str, Any]:
+    """What a teacher reads of an example, and the heads to learn."""
+    read = {name.removeprefix(TEACHER): value for name, value in example.items() if name.startswith(TEACHER)}
+    return read | {"heads": example["heads"]}
 
 
 @dataclass

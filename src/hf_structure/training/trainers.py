@@ -35,6 +35,7 @@ from hf_structure.metrics.tasks import classification_scores, similarity_scores
 from hf_structure.training.arguments import has_warmup
 from hf_structure.training.cards import write_card
 from hf_structure.training.comparison import markdown_table
+from hf_structure.training.distillation import Teacher
 
 logger = logging.getLogger(__name__)
 
@@ -393,6 +394,7 @@ class ParsingTrainer(ScoringTrainer):
     Args:
         new_parameters (`Sequence[str]`): Names of parameters that have a learning rate of their own.
         new_learning_rate (`float`, *optional*): That learning rate.
+        teacher ([`Teacher`], *optional*): What is learned from beside the trees.
         data_collator ([`ParsingCollator`]): Makes batches.
         args, kwargs: As for [`TokenBudgetTrainer`]. The data sets have the columns `length` (of what the encoder
             reads), `heads`, `labels` and `punctuation` (of each word, whether it is), and those that the model reads.
@@ -400,8 +402,16 @@ class ParsingTrainer(ScoringTrainer):
 
     own_parameters = "the parameters that no encoder brings"
 
-    def __init__(self, *args, new_parameters: Sequence[str] = (), new_learning_rate: float | None = None, **kwargs):
+    def __init__(
+        self,
+        *args,
+        new_parameters: Sequence[str] = (),
+        new_learning_rate: float | None = None,
+        teacher: Teacher | None = None,
+        **kwargs,
+    ):
         super().__init__(*args, **kwargs)
+        self.teacher = teacher
         if abilities_of(cast(PreTrainedModel, self.model).config).segments:
             self.args.ddp_find_unused_parameters = True  # a batch may be of running text, or of sentences alone
         self.new_parameters = new_parameters
@@ -410,6 +420,16 @@ class ParsingTrainer(ScoringTrainer):
 
     def own_learning_rate(self, model) -> tuple[Iterable[torch.nn.Parameter], float | None]:
         return map(model.get_parameter, self.new_parameters), self.new_learning_rate
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        taught: Any = inputs.pop("teacher", None)
+        loss, outputs = super().compute_loss(model, inputs, True, num_items_in_batch)
+        if self.teacher is not None and taught is not None:
+            num_items: Any = num_items_in_batch
+            if self.args.average_tokens_across_devices:  # they are of all processes, whose gradients are averaged
+                num_items = num_items / self.args.world_size
+            loss = loss + self.teacher.loss(outputs, taught) / num_items
+        return (loss, outputs) if return_outputs else loss
 
     def scores(self, model, dataset) -> dict[str, float]:
         predicted = self.data_collator.predicted

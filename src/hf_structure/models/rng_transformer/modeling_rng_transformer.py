@@ -402,12 +402,14 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
             heads = learned = learned[parsed]
             labels = None if labels is None else labels[parsed]
             columns = {name: values[parsed] for name, values in columns.items()}
+        column_scores: dict[str, torch.Tensor] = {}
         for number in range(self.config.num_rounds):
             vectors, scores, label_vectors = self._score(sentences, graph)
+            if self.tagger is not None:
+                column_scores = self._score_columns(sentences, vectors)
             if learned is not None:
                 loss = loss + self._loss(scores, label_vectors, learned, labels, sentences.lengths)
             if learned is not None and columns:
-                column_scores = self._score_columns(sentences, vectors)
                 loss = loss + sum(sum_of_losses(column_scores[name], values) for name, values in columns.items())
             if number < self.config.num_rounds - 1:
                 graph = self._predict(vectors, scores, label_vectors, sentences.lengths, "argmax").graph
@@ -419,6 +421,7 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
             loss=None if learned is None else loss / torch.as_tensor(num_items_in_batch).clamp(min=1),
             logits=scores,
             label_logits=label_scores,
+            column_logits=column_scores or None,
         )
 
     @torch.no_grad()
