@@ -125,9 +125,9 @@ class ParsingCollator(WordCollator):
                 name: pad_words([_values(example, name, IGNORE_INDEX) for example in examples], IGNORE_INDEX)
                 for name in self.predicted
             }
-        taught = [_for_teacher(example) for example in examples if example.get("sentence_starts") is None]
-        if taught and "input_ids" in taught[0]:
-            batch["teacher"] = WordCollator(self.pad_token_id)(taught)
+        trees = [example for example in examples if example.get("sentence_starts") is None]
+        if trees and f"{TEACHER}input_ids" in trees[0]:
+            batch["teacher"] = WordCollator(self.pad_token_id)(list(map(_for_teacher, trees)))
         return batch
 
 

@@ -6,8 +6,6 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
-
 
 class Teacher:
     """
@@ -29,21 +27,22 @@ class Teacher:
     def __init__(
         self,
         model: PreTrainedModel,
-        config: RNGTransformerConfig,
+        config: Any,
         columns: Sequence[str] | None = None,
         weight: float = 1.0,
     ):
         self.model = model.eval().requires_grad_(False)
         self.weight = weight
-        known: dict[str, list[str]] = model.config.columns or {}
+        settings: Any = model.config
+        known: dict[str, list[str]] = settings.columns or {}
         learned: dict[str, list[str]] = config.columns or {}
         columns = [name for name in learned if name in known] if columns is None else columns
         if missing := {*columns} - (known.keys() & learned.keys()):
             raise ValueError(f"the teacher and the parser do not both predict {', '.join(sorted(missing))}")
         self.columns = {name: _places(learned[name], known[name]) for name in columns}
         self.labels = None
-        if config.labelled and model.config.labelled:
-            self.labels = _places(*(list((each.id2label or {}).values()) for each in (config, model.config)))
+        if config.labelled and settings.labelled:
+            self.labels = _places(*(list(each.id2label.values()) for each in (config, settings)))
 
     def loss(self, outputs: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         """
