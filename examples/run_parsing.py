@@ -446,27 +446,32 @@ def without_unusable(dataset: Dataset, purpose: str) -> Dataset:
     return dataset.remove_columns("left_out")
 
 
+def read_features(tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig) -> dict:
+    """The columns of what a parser reads of words, with their types."""
+    features: dict = {"input_ids": NUMBERS}
+    if not is_word_level(tokenizer):
+        features["word_ids"] = NUMBERS
+    if config.abilities.read_beside is not None:
+        features["form_ids"] = List(NUMBERS)
+    if config.abilities.treebanks:
+        features["treebank_ids"] = NUMBERS
+    return features
+
+
 def to_dataset(
     sentences: Dataset, tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig, corpora: Corpora, **options
 ) -> Dataset:
     """What [`encode_sentences`] gives."""
-    features = {"input_ids": NUMBERS, "heads": NUMBERS, "length": NUMBER, "labels": NUMBERS}
+    features = read_features(tokenizer, config) | {"heads": NUMBERS, "length": NUMBER, "labels": NUMBERS}
     features |= {"punctuation": List(Value("bool")), "left_out": Value("string")}
-    if not is_word_level(tokenizer):
-        features["word_ids"] = NUMBERS
     if config.num_tags:
         features["tag_ids"] = NUMBERS
     if "initial_heads" in sentences.column_names:
         features |= {"initial_heads": NUMBERS, "initial_relations": NUMBERS}
     if sentences.unique("treebank") != [None]:
         features["treebank"] = Value("string")
-    abilities = config.abilities
     features |= dict.fromkeys(getattr(config, "columns", None) or (), NUMBERS)
-    if abilities.read_beside is not None:
-        features["form_ids"] = List(NUMBERS)
-    if abilities.treebanks:
-        features["treebank_ids"] = NUMBERS
-    if abilities.segments:
+    if config.abilities.segments:
         features["sentence_starts"] = NUMBERS
     return corpora.encode(sentences, partial(encode_sentences, config=config, **options), tokenizer, features)
 
@@ -508,6 +513,11 @@ def encode_sentences(
     return rows
 
 
+def longest_input(config: PreTrainedConfig) -> int:
+    """The most words or pieces that a parser reads at once."""
+    return getattr(config, "max_pieces", None) or config.max_words
+
+
 def encode_paragraph(
     paragraph: dict, tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig, labels: dict[str, int] | None
 ) -> dict:
@@ -517,7 +527,7 @@ def encode_paragraph(
     row["length"] = len(row["input_ids"])
     row["labels"] = ids_of(paragraph["deprels"], labels, words, IGNORE_INDEX)  # counted, as words to learn from
     row |= {"sentence_starts": paragraph["sentence_starts"], "punctuation": [False] * len(words), "left_out": None}
-    longest = getattr(config, "max_pieces", None) or config.max_words
+    longest = longest_input(config)
     return row if row["length"] <= longest else {"left_out": f"running text of more than {longest} word pieces"}
 
 
@@ -557,9 +567,9 @@ def load_teacher(
     """The teacher of a parser, if there is one. Raises `ValueError` if it cannot be a teacher."""
     if args.teacher is None:
         return None
-    model = load_trained(args.teacher, AutoModelForDependencyParsing, "parser", {}, args.trust_remote_code)
     if not isinstance(config, RNGTransformerConfig):
         raise ValueError("--teacher is for a rng_transformer: others do not predict all arcs at once")
+    model = load_trained(args.teacher, AutoModelForDependencyParsing, "parser", {}, args.trust_remote_code)
     if not isinstance(model.config, RNGTransformerConfig) or model.config.num_tags:
         raise ValueError(f"--teacher {args.teacher}: not a rng_transformer that reads words alone")
     model.to(training_args.device, torch.bfloat16 if training_args.bf16 else torch.float32)
@@ -575,12 +585,7 @@ def with_teacher(
     corpora: Corpora,
 ) -> Dataset:
     """The rows with what a teacher reads of the sentences."""
-    names = ["input_ids", *(["treebank_ids"] if config.treebanks else [])]
-    if not is_word_level(tokenizer):
-        names.append("word_ids")
-    features = {f"{TEACHER}{name}": NUMBERS for name in names}
-    if config.num_form_buckets:
-        features[f"{TEACHER}form_ids"] = List(NUMBERS)
+    features = {f"{TEACHER}{name}": kind for name, kind in read_features(tokenizer, config).items()}
     read = corpora.encode(sentences, partial(encode_taught, config=config, max_length=max_length), tokenizer, features)
     return concatenate_datasets([rows, read], axis=1)
 
@@ -588,16 +593,16 @@ def with_teacher(
 def encode_taught(
     sentences: list[dict], tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig, max_length: int
 ) -> list[dict]:
-    """What a teacher reads of sentences; `ValueError` for one that is used in training, but too long for it."""
+    """What a teacher reads of sentences. `ValueError` for one of at most `max_length` words that it cannot read."""
     rows = []
     for sentence in sentences:
         words = sentence["words"]
         row = encode(words, tokenizer)
-        longest = getattr(config, "max_pieces", None) or config.max_words
+        longest = longest_input(config)
         if len(row["input_ids"]) > longest and len(words) <= max_length:
             raise ValueError(
                 f"--teacher reads at most {longest} words or pieces; a training sentence has "
-                f"{len(row['input_ids'])}: give a smaller --max_length"
+                f"{len(row['input_ids'])}: give a smaller --max_length, which leaves longer sentences out"
             )
         row |= beside(words, config, sentence["treebank"])
         rows.append({f"{TEACHER}{name}": value for name, value in row.items()})

@@ -272,7 +272,6 @@ MODELS = {
     "runs/refined-3a": "tagger",
     "runs/refined-3b": "tagger",
     "runs/refined-3c": "tagger",
-    "runs/parser-3": "tagger",
     "runs/student-4a": "tagger",
     "runs/refined-4a": "tagger",
     "runs/refined-4b": "tagger",

@@ -136,9 +136,9 @@ def test_columns_are_those_of_both():
         Teacher(both, learner.config, ["upos", "xpos", "feats"])
 
 
-def trained(tmp_path, rows, teacher, learner, **options) -> RNGTransformerForParsing:
+def trained(tmp_path, rows, teacher, learner) -> RNGTransformerForParsing:
     settings = {"num_train_epochs": 80, "learning_rate": 0.02, "use_cpu": True, "report_to": "none"}
-    args = TrainingArguments(tmp_path, save_strategy="no", **settings | options)
+    args = TrainingArguments(tmp_path, save_strategy="no", **settings)
     collator = ParsingCollator(1, predicted=("upos",))
     ParsingTrainer(
         model=learner, args=args, train_dataset=Dataset.from_list(rows), data_collator=collator, teacher=teacher

@@ -109,8 +109,8 @@ class ParsingCollator(WordCollator):
             Names of what else is predicted of each word: of these, ids are gathered in `columns`, -100 where they are
             not known.
 
-    If the examples have columns whose names begin with `TEACHER`, a batch of these, of sentences with trees alone, is
-    `teacher`, with the `heads` to learn.
+    If the examples have columns whose names begin with `TEACHER`, these are batched as `teacher`, by the rest of their
+    names and with the `heads` to learn; running text, which has `sentence_starts`, is left out of it.
     """
 
     columns: dict[str, int] = field(

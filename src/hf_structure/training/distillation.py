@@ -15,13 +15,13 @@ class Teacher:
 
     Args:
         model ([`~transformers.PreTrainedModel`]): The teacher.
-        config ([`RNGTransformerConfig`]): That of the parser that learns. What it cannot predict counts as
-            nothing.
+        config ([`RNGTransformerConfig`]): That of the parser that learns. Labels and values that it does not have are
+            left out of the loss.
         columns (`Sequence[str]`, *optional*): The columns whose values are learned; by default those of both parsers.
         weight (`float`): Weight of the loss, beside 1 for that of the trees.
 
     Raises:
-        ValueError: if the teacher does not predict what is to be learned from it.
+        ValueError: if a column is not predicted by both parsers.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Teacher:
 
     def loss(self, outputs: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         """
-        The sum of the cross-entropies of all words.
+        The weighted sum of all words' cross-entropies between the teacher's probabilities and the parser's.
 
         Args:
             outputs ([`~hf_structure.modeling_outputs.GraphParserOutput`]): What the parser gives for the sentences.
@@ -78,6 +78,6 @@ def _chosen(probs: torch.Tensor, places: list[int]) -> torch.Tensor:
 
 
 def soft_cross_entropy(scores: torch.Tensor, probs: torch.Tensor) -> torch.Tensor:
-    """Sum of -p log q over rows `(m, n)`: q of scores, which may be `-inf` where p is 0."""
+    """The sum of -p log q over rows `(m, n)`, q the softmax of scores, which may be `-inf` where p is 0."""
     log_probs = scores.log_softmax(-1)
     return -(probs * log_probs.masked_fill(probs == 0, 0.0)).sum()

@@ -394,7 +394,7 @@ class ParsingTrainer(ScoringTrainer):
     Args:
         new_parameters (`Sequence[str]`): Names of parameters that have a learning rate of their own.
         new_learning_rate (`float`, *optional*): That learning rate.
-        teacher ([`Teacher`], *optional*): What is learned from beside the trees.
+        teacher ([`Teacher`], *optional*): A parser whose probabilities are learned beside the trees.
         data_collator ([`ParsingCollator`]): Makes batches.
         args, kwargs: As for [`TokenBudgetTrainer`]. The data sets have the columns `length` (of what the encoder
             reads), `heads`, `labels` and `punctuation` (of each word, whether it is), and those that the model reads.
