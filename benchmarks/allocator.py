@@ -35,7 +35,7 @@ from measuring import (
 import hf_structure
 from hf_structure import StructFormerConfig, StructFormerForMaskedLM, UDGNConfig, UDGNForMaskedLM
 from hf_structure.data.corpus import load_sentences
-from hf_structure.pipelines.parsing import load_parser
+from hf_structure.pipelines.loading import load_parser
 
 PARSERS = ["udgn-en", "structformer-en", "rngt-en-fast", "rngt-en"]
 

@@ -40,7 +40,7 @@ from hf_structure import (
 )
 from hf_structure.data.corpus import load_sentences
 from hf_structure.modules.graph_transformer import Arcs, GraphAttention, GraphTransformerLayer
-from hf_structure.pipelines.parsing import load_parser
+from hf_structure.pipelines.loading import load_parser
 
 PARTS = ["parsing", "training"]
 RATIOS = ["times (a)", "times (b)", "share of (c)"]

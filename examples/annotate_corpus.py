@@ -13,8 +13,8 @@ as .gz, .xz, .bz2; files of rows (.parquet, .json, .jsonl); or with `--dataset` 
 `datasets` made, or a name on the Hub, which is streamed. Of rows, `--text_column` is read: strings are running text,
 which is split into sentences and words; lists of strings are words.
 
-A parser that finds sentences does so in rows and in lines of text. With other parsers, rules find those of rows, and a
-line is one. `--sentences` says otherwise.
+The sentences of text are found by the parser if it can, else by rules. A line break ends one. `--sentences` and
+`--line_breaks` say otherwise.
 
 The work is cut into blocks of `--block_size` sentences or rows, which the processes take in turn. Every process reads
 the whole input, but passes over what is not its own. A block is written to the folder `OUTPUT.blocks` when it is
@@ -25,10 +25,9 @@ model too, it refuses to go on. Only one run at a time can write to an output.
 On a CPU, MKL may round differently from process to process, which shows in the last digit of a probability;
 MKL_CBWR=COMPATIBLE in the environment makes such files equal byte for byte.
 
-From text, every sentence comes with a comment `# text`, and with its multiword tokens (`1-2`); of CoNLL-U all but HEAD
-and DEPREL stays as it is. A sentence
-of more words than `--max_words` or than the model has positions for ends the run, or is left out and counted
-(`--skip_long`).
+From text, every sentence comes with a comment `# text`, and with its multiword tokens (`1-2`); files, rows and
+paragraphs begin with `# newdoc` and `# newpar`. Of CoNLL-U all but HEAD and DEPREL stays as it is. A sentence of more
+words than `--max_words` or than the model has positions for ends the run, or is left out and counted (`--skip_long`).
 """
 
 import argparse
@@ -38,7 +37,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import torch
@@ -46,19 +45,26 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from tqdm import tqdm
 
-from hf_structure.abilities import abilities_of
 from hf_structure.cli.blocks import Block, BlockFolder, wait_for
-from hf_structure.cli.common import Item, add_dtype, add_input_format, add_model, add_sentences, check_files, positive
-from hf_structure.cli.parse import WRITERS, parse_items
+from hf_structure.cli.common import (
+    add_input_format,
+    add_model,
+    add_options,
+    check_files,
+    described,
+    options_of,
+    positive,
+)
+from hf_structure.cli.parse import parse_sources
 from hf_structure.cli.records import Corpus, Record, RowSource, open_files
 from hf_structure.data.files import new_file, writing_to
 from hf_structure.data.rows import open_dataset
-from hf_structure.data.sentences import LongSentenceError, SentenceError
-from hf_structure.pipelines.options import MAX_WORDS, PUNCTUATION, SENTENCES
-from hf_structure.pipelines.parsing import load_parser, parse
+from hf_structure.data.sentences import LongSentenceError, SentenceError, SourceSentence
+from hf_structure.pipelines.parser import Parser
 from hf_structure.structures.parse import Parse
 from hf_structure.training.scripts import check_same_run, model_digests, run, source_states
 
+TREES = ("tree", "projective")  # decoders
 FREE = ("batch_size", "device", "output", "overwrite", "skip_long")  # options that a run may go on with others of
 PATIENCE = timedelta(weeks=10)  # processes that are done wait for the slowest
 
@@ -85,28 +91,14 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--overwrite", action="store_true", help="replace the output file if it exists")
     add_model(parser)
-    add_dtype(parser)
     add_input_format(parser)
-    default = "model where the model can, else split for rows and line for files"
-    add_sentences(parser, SENTENCES, default)
+    sentences = {"default": "auto", "help": described("sentences", "%(default)s")}
+    long = {"help": "leave longer sentences out, and count them"}
+    add_options(parser, "sentences", "line_breaks", "word_tokenizer", sentences=sentences)
+    add_options(parser, "decoder", "beam_size", "rounds", "treebank", "punctuation", decoder={"choices": TREES})
+    add_options(parser, "dtype", "batch_size", "max_words", "skip_long", skip_long=long)
     number = partial(parser.add_argument, type=positive, metavar="N")
     number("--limit", help="read the first N sentences or rows only")
-    number("--max_words", default=MAX_WORDS, help="longest sentence that is parsed; default: %(default)s")
-    parser.add_argument("--skip_long", action="store_true", help="leave longer sentences out, and count them")
-    parser.add_argument(
-        "--decoder",
-        choices=["tree", "projective"],
-        default="tree",
-        help="the best tree (default), or the best tree without crossing arcs",
-    )
-    number("--beam_size", help="derivations followed by a parser that works step by step")
-    parser.add_argument(
-        "--punctuation",
-        choices=PUNCTUATION,
-        default="attach",
-        help="for a model trained without: attach it by rule (default), drop it, or show it to the model",
-    )
-    number("--batch_size", default=64, help="sentences that a process parses at once; default: %(default)s")
     number(
         "--block_size",
         default=1024,
@@ -124,6 +116,8 @@ def check(options: argparse.Namespace) -> None:
         raise ValueError("--config_name and --split are those of a --dataset")
     if "-" in options.files:
         raise ValueError("standard input cannot be read again to go on: give files")
+    if options.input_format == "paragraphs":
+        options.line_breaks = "space"
     check_files(options.files, options.output)
     if Path(options.output).is_dir():
         raise ValueError(f"{options.output} is a folder, not a file")
@@ -133,7 +127,7 @@ def open_corpus(options: argparse.Namespace) -> Corpus:
     """The input. Raises `OSError` or `ValueError`."""
     logging.getLogger("datasets.packaged_modules").setLevel(logging.CRITICAL)  # what it reports, we report
     if not options.dataset:
-        return open_files(options.files, options.input_format, options.text_column)
+        return open_files(options.files, options.input_format, options.text_column, options.line_breaks)
     rows = open_dataset(options.dataset, options.text_column, options.config_name, options.split or "train")
     return Corpus([RowSource(rows, options.input_format)])
 
@@ -195,22 +189,13 @@ class Progress:
             self.bar.total = max(self.bar.n, round(passed / fraction))
 
 
-def to_conllu(parse_all: Callable, items: list[Item]) -> Iterator[tuple[Parse | None, str]]:
-    """The parses of sentences and their CoNLL-U. Raises `ValueError` for one that cannot be parsed."""
-    parses = parse_all(items)
-    for item in items:
-        yield from next_texts(parses, item)
-
-
-def next_texts(parses: Iterator[list[Parse | None]], item: Item) -> list[tuple[Parse | None, str]]:
-    """Those of the next item. Raises `ValueError` if the parser or the format cannot take it."""
+def parses_of(parser: Parser, sources: list[SourceSentence]) -> Iterator[Parse | None]:
+    """The parses of the sentences of a block. Raises `ValueError` for one that cannot be parsed."""
     try:
-        found = next(parses)
-        return [(each, "" if each is None else WRITERS["conllu"](each, item.source)) for each in found]
-    except ValueError as error:
-        reason = error.reason if isinstance(error, SentenceError) else error
+        yield from chain.from_iterable(parse_sources(parser, sources))
+    except SentenceError as error:
         hint = "; --skip_long leaves such sentences out" if isinstance(error.__cause__, LongSentenceError) else ""
-        raise ValueError(f"{item.place}: {reason}{hint}") from error
+        raise ValueError(f"{error}{hint}") from error
 
 
 def in_blocks(records: Iterator[Record], size: int) -> Iterator[list[Record]]:
@@ -219,7 +204,7 @@ def in_blocks(records: Iterator[Record], size: int) -> Iterator[list[Record]]:
 
 
 def annotate(
-    options: argparse.Namespace, state: PartialState, corpus: Corpus, folder: BlockFolder, parse_all: Callable
+    options: argparse.Namespace, state: PartialState, corpus: Corpus, folder: BlockFolder, parser: Parser
 ) -> int:
     """Parses the blocks of this process that are not there yet, and gives the number of all blocks."""
     done = folder.find()
@@ -228,15 +213,15 @@ def annotate(
     with progress.bar:
         for number, block in enumerate(in_blocks(islice(corpus, options.limit), options.block_size)):
             if number % state.num_processes == state.process_index and number not in done:
-                items = [item for record in block for item in record()]
+                sources = list(chain.from_iterable(record() for record in block))
                 texts = []
                 words = long = 0
-                for parsed, text in to_conllu(parse_all, items):
+                for parsed in parses_of(parser, sources):
                     if parsed is None:
                         long += 1
                         continue
                     progress.add(len(parsed.words))
-                    texts.append(text)
+                    texts.append(parsed.to_conllu())
                     words += len(parsed.words)
                 folder.write(number, "".join(texts), len(texts), words, long)
             count = number + 1
@@ -258,21 +243,13 @@ def join(options: argparse.Namespace, folder: BlockFolder, count: int) -> Block:
 def work(options: argparse.Namespace, state: PartialState, corpus: Corpus, folder: BlockFolder) -> None:
     """All that follows when the output is claimed."""
     wait_for(folder.options.exists, str(folder.options))
-    trust = {"trust_remote_code": options.trust_remote_code}
-    model, tokenizer = load_parser(options.model, None, options.device or state.device, options.dtype, **trust)
-    names = ("decoder", "beam_size", "punctuation", "batch_size", "max_words", "skip_long")
-    settings = {name: getattr(options, name) for name in names}
-    parser = partial(parse, model=model, tokenizer=tokenizer, structure="dependency", **settings)
-    tags = (getattr(model.config, "tags", None) or [None])[:1]
-    by_model = options.sentences == "model" or (options.sentences is None and abilities_of(model.config).segments)
-    # Tells whether the model can do what it is asked to.
-    parser([{"words": ["one"], "tags": tags}], sentences="model" if by_model else "line")
-    parse_all = partial(parse_items, parse=parser, by_model=by_model)
-    corpus.sentences = "model" if by_model else options.sentences
+    device = options.device or state.device
+    parser = Parser(options.model, **options_of(options, structure="dependency", device=device))
+    parser(())  # raises errors of options before anything is read
     before = sum(block.words for block in folder.find().values())
     start = time.monotonic()
     state.wait_for_everyone()
-    count = annotate(options, state, corpus, folder, parse_all)
+    count = annotate(options, state, corpus, folder, parser)
     state.wait_for_everyone()
     if state.is_main_process:
         seconds = time.monotonic() - start

@@ -22,13 +22,14 @@ from tqdm import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.abilities import abilities_of
-from hf_structure.cli.common import add_dtype, add_model, add_word_tokenizer, positive, run_with_options
+from hf_structure.cli.common import add_model, add_options, positive, run_with_options
 from hf_structure.data.conllu import ConlluError, ConlluSentence, read_conllu
 from hf_structure.data.files import new_file
 from hf_structure.data.text import numbered_blocks
 from hf_structure.data.ud_folders import find_treebanks, treebank_files, treebank_name
 from hf_structure.metrics.conll18 import conll18_scores
-from hf_structure.pipelines.parsing import load_parser, parse
+from hf_structure.pipelines.loading import load_parser
+from hf_structure.pipelines.parsing import parse
 from hf_structure.structures.parse import Parse
 
 SCORES = {"UAS": None, "LAS": None, "UPOS": "upos", "UFeats": "feats", "Lemmas": "lemma"}  # and their columns
@@ -119,8 +120,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", help="the folder of treebanks")
     add_model(parser)
-    add_dtype(parser)
-    add_word_tokenizer(parser)
+    add_options(parser, "dtype", "word_tokenizer")
     parser.add_argument("--tell_treebank", action="store_true", help="parse each treebank in its own style")
     parser.add_argument("--raw", action="store_true", help="parse the text of sentences, split into words by rule")
     parser.add_argument("--max_sentences", type=positive, metavar="N", help="read the first N sentences of a file")

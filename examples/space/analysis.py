@@ -13,7 +13,7 @@ from hf_structure.data.sentences import SentenceError
 from hf_structure.drawing.figures import plot_marginals
 from hf_structure.drawing.html import picture, rank_title
 from hf_structure.hub.locating import short_names
-from hf_structure.pipelines.parsing import load_parser
+from hf_structure.pipelines.loading import load_parser
 from hf_structure.structures import DependencyGraph, DependencyTree, Parse
 
 if TYPE_CHECKING:

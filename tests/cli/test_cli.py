@@ -244,7 +244,7 @@ def test_trees_are_in_the_file_as_soon_as_they_are_made(run, folder, monkeypatch
             yield common.Item(["cat"])
 
     monkeypatch.setattr(cli_results, "read_items", items)
-    monkeypatch.setattr("hf_structure.pipelines.parsing.WINDOW", 1)
+    monkeypatch.setattr("hf_structure.pipelines.parser.WINDOW", 1)
     run("parse", "--model", folder, "--batch_size", "1", "--output", "out.txt")
     assert written == [0, 1, 2, 3]
     assert not Path("out.txt.partial").exists()

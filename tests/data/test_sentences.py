@@ -135,7 +135,7 @@ def test_data_sets_are_read_row_by_row(structformer, monkeypatch):
             read.append(number)
             yield {"text": "the cat"}
 
-    monkeypatch.setattr("hf_structure.pipelines.parsing.WINDOW", 2)
+    monkeypatch.setattr("hf_structure.pipelines.parser.WINDOW", 2)
     parses = parse(datasets.IterableDataset.from_generator(rows), structformer, batch_size=1)
     assert next(parses).words == ("the", "cat")
     assert len(read) < 10
@@ -155,8 +155,8 @@ def test_what_holds_no_sentences(structformer, graph_parser, batch):
 
 @pytest.mark.parametrize(
     "batch",
-    [{"text": TEXTS}, TABLE.rename_columns({"text": "a", "words": "b"}), b"the cat", [TEXTS[0], {"a": "a"}], [{1}]],
-    ids=["columns", "rows", "bytes", "row", "set"],
+    [{"text": TEXTS}, TABLE.rename_columns({"text": "a", "words": "b"}), [TEXTS[0], {"a": "a"}], [{1}]],
+    ids=["columns", "rows", "row", "set"],
 )
 def test_what_is_no_sentence(structformer, batch):
     with pytest.raises(
@@ -167,6 +167,14 @@ def test_what_is_no_sentence(structformer, batch):
         ValueError, match="a sentence is a string, a list of words or a dictionary that has words, not "
     ):
         pipeline("dependency-parsing", model=str(structformer))(batch)
+
+
+def test_bytes_are_no_text(structformer, graph_parser):
+    for use, model in ((parse, structformer), (score, graph_parser)):
+        with pytest.raises(ValueError, match="sentences are strings, not bytes: decode them first"):
+            use(b"the cat", model)
+        with pytest.raises(SentenceError, match="sentence 2: a sentence is a string, not bytes: decode them first"):
+            use(["the cat", b"the cat"], model)
 
 
 BLANKS = {
@@ -192,7 +200,7 @@ def test_a_blank_cell_is_an_error_that_names_it(structformer, graph_parser, blan
     for blank in blanks:
         with pytest.raises(SentenceError, match=r"^sentence 2: the sentence is empty$"):
             parse([TEXTS[0], blank], structformer)
-        with pytest.raises(ValueError, match=r"^the sentence is empty$"):
+        with pytest.raises(SentenceError, match=r"^sentence 2: the sentence is empty$"):
             pipeline("dependency-parsing", model=str(structformer))([TEXTS[0], blank])
         if not isinstance(blank, dict):
             with pytest.raises(SentenceError, match=r"^sentence 2: a sentence without words$"):

@@ -7,7 +7,7 @@ from torch.testing import assert_close
 
 import hf_structure
 from hf_structure.modules.int8 import Int8Linear, quantize
-from hf_structure.pipelines.parsing import load_parser
+from hf_structure.pipelines.loading import load_parser
 
 SENTENCES = [["The", "cat", "slept", "."], ["Nobody", "saw", "that", "the", "old", "dogs", "had", "left", "."]]
 

@@ -30,7 +30,7 @@ from hf_structure.data.corpus import drop_punctuation
 from hf_structure.data.normalization import is_punctuation
 from hf_structure.hub.compact import save_compact
 from hf_structure.hub.locating import CHECKPOINTS
-from hf_structure.pipelines import parsing
+from hf_structure.pipelines import parser as parsing
 from hf_structure.tokenization import encode
 
 WORDS = ["the", "a", "old", "cat", "dog", "man", "saw", "chased", "slept", "near", "that", "and", "she"]
@@ -505,13 +505,13 @@ def test_dtype(folder):
 
 def test_model_stays_loaded_while_its_folder_does_not_change(folder, tmp_path, monkeypatch):
     loads = []
-    load = parsing.AutoModelForDependencyParsing.from_pretrained
+    load = AutoModelForDependencyParsing.from_pretrained
 
     def counting_load(name, **kwargs):
         loads.append(name)
         return load(name, **kwargs)
 
-    monkeypatch.setattr(parsing.AutoModelForDependencyParsing, "from_pretrained", counting_load)
+    monkeypatch.setattr(AutoModelForDependencyParsing, "from_pretrained", counting_load)
     for seed in (0, 1):
         tiny_model(seed).save_pretrained(tmp_path / str(seed))
         tiny_tokenizer().save_pretrained(tmp_path / str(seed))
@@ -813,7 +813,7 @@ def test_error_of_the_source_comes_after_the_sentences_before_it(folder):
         ({"structure": "both"}, "UDGNForMaskedLM gives dependency trees, but no constituency trees"),
         ({"structure": "phrases"}, "structure must be one of dependency, constituency, both, graph, not 'phrases'"),
         ({"decoder": "viterbi"}, "not 'viterbi'"),
-        ({"k": 0}, "k=0 is not possible"),
+        ({"k": 0}, "k must be at least 1, not 0"),
         ({"k": 2, "decoder": "argmax"}, "k=2 is not possible"),
     ],
 )

@@ -22,8 +22,7 @@ from transformers.utils import logging as transformers_logging
 import hf_structure
 from hf_structure import AutoModelForDependencyParsing, UDGNConfig, UDGNForMaskedLM, build_word_tokenizer
 from hf_structure.pipelines import loaded
-from hf_structure.pipelines.loading import load_model
-from hf_structure.pipelines.parsing import load_parser
+from hf_structure.pipelines.loading import load_model, load_parser
 
 THREADS = 4
 SENTENCES = ["Nobody saw it.", "She gave her brother a book."]

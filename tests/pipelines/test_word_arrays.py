@@ -29,7 +29,7 @@ from hf_structure import (
 from hf_structure.algorithms.graph import prefix_tapes
 from hf_structure.models.transformer_grammar.machine_transformer_grammar import PIECE, WORD
 from hf_structure.pipelines.encoding import encode_sentence, encoding_options
-from hf_structure.pipelines.parsing import load_parser
+from hf_structure.pipelines.loading import load_parser
 from hf_structure.pipelines.scoring import load_language_model
 
 SENTENCES = [["the", "old", "cat", "chased", "dogs", "."], ["dogs", "slept"], ["a", "man", "saw", "the", "cat"]]

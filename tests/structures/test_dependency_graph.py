@@ -231,7 +231,7 @@ def test_every_graph_can_be_shown(graph):
 
 def test_parse_of_a_graph():
     parse = Parse(WORDS, graph=GRAPH, alternatives=[GRAPH, UNLABELLED], marginals=np.full((5, 6), 0.5))
-    assert parse.to_conllu({"sent_id": "7"}) == GRAPH.to_conllu({"sent_id": "7"})
+    assert parse.to_conllu({"sent_id": "7"}) == GRAPH.to_conllu({"sent_id": "7", "text": " ".join(WORDS)})
     assert parse.to_sdp("3", list("abcde"), list("fghij")) == GRAPH.to_sdp("3", list("abcde"), list("fghij"))
     assert parse.to_tikz() == GRAPH.to_tikz()
     assert parse.to_svg(tags="DNVAP") == GRAPH.to_svg(tags="DNVAP") != parse.to_svg()

@@ -265,7 +265,8 @@ def test_every_tree_can_be_shown(tree):
 
 def test_parse_delegates_to_its_tree():
     parse = Parse(WORDS, TREE)
-    assert parse.to_conllu({"sent_id": "7"}) == TREE.to_conllu({"sent_id": "7"})
+    text = {"text": " ".join(WORDS)}
+    assert parse.to_conllu({"sent_id": "7"}) == TREE.to_conllu({"sent_id": "7", **text})
     assert parse.to_tikz() == TREE.to_tikz()
     assert parse.to_displacy() == TREE.to_displacy()
     assert parse.to_svg(tags="DNVAP") == TREE.to_svg(tags="DNVAP")
@@ -309,7 +310,7 @@ def test_parse_of_both_structures():
     parse = Parse(WORDS, TREE, CONSTITUENTS, distances=DISTANCES)
     assert str(parse) == f"{TREE}\n\n{CONSTITUENTS}"
     assert parse.to_tikz() == f"{TREE.to_tikz()}\n{CONSTITUENTS.to_tikz()}"
-    assert parse.to_conllu() == TREE.to_conllu()
+    assert parse.to_conllu() == TREE.to_conllu({"text": " ".join(WORDS)})
     assert parse.to_brackets() == BRACKETS
     svg = parse.to_svg()
     assert parse._repr_html_() == f'<div class="picture" tabindex="0" style="overflow-x:auto">{svg}</div>'

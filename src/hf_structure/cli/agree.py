@@ -17,9 +17,8 @@ from hf_structure.cli.common import (
     named_errors,
     output_file,
     print_table,
-    without_probabilities,
 )
-from hf_structure.data.conllu import ConlluSentence, read_conllu
+from hf_structure.data.conllu import ConlluSentence, read_conllu, without_probabilities
 from hf_structure.data.corpus import SUFFIXES, load_sentences
 from hf_structure.data.files import plain_path
 from hf_structure.hub.locating import resolve_model

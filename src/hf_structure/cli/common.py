@@ -1,60 +1,24 @@
 """What several commands share: options, input, output."""
 
 import argparse
-import codecs
 import io
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
-from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from hf_structure.cli.arriving import STDIN, standard_input
-from hf_structure.data.bracket_tree import BracketTree
-from hf_structure.data.brackets import read_brackets
-from hf_structure.data.conllu import ConlluSentence, parse_sentence, sentence_lines
-from hf_structure.data.corpus import SUFFIXES, bracket_sentence
 from hf_structure.data.files import error_line, open_input, open_output, path_beside, plain_path
-from hf_structure.data.sdp import SdpSentence, read_sdp
-from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines, source_name
+from hf_structure.data.reading import FORMATS, format_of, unread_sentences
+from hf_structure.data.sentences import SourceSentence
 from hf_structure.hub.locating import short_names
 from hf_structure.hub.user_code import add_import
-from hf_structure.pipelines.options import DEFAULT_PARSER, DTYPES, MASKINGS
+from hf_structure.pipelines.options import DEFAULT_PARSER, MASKINGS, OPTIONS, Option
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-_CONLLU = re.compile(rb"(#[^\n]*\n|\r?\n)*[0-9.-]+\t([^\t\n]*\t){8}")  # how such a file begins
-_NOTES = ("HeadProb=", "LabelProb=", "Votes=")  # of what made the trees, in MISC
-
-
-@dataclass
-class Item:
-    """
-    A sentence of the input, or running text. `source` is set if it came from CoNLL-U or SDP, whose other columns are
-    kept, `text` instead of `words` if it is raw text, which began at the character `start` of its file. `place` is
-    where it stood, for messages.
-    """
-
-    words: list[str] = field(default_factory=list)
-    source: ConlluSentence | SdpSentence | None = None
-    text: str | None = None
-    place: str = ""
-    tags: list[str] | None = None
-    start: int = 0
-
-    @property
-    def sentence(self) -> dict[str, Any]:
-        """What [`~hf_structure.parse`] is given."""
-        if self.text is None:
-            return {"words": self.words, "tags": self.tags}
-        return {"text": self.text, "start": self.start}
-
 
 MODEL_HELP = (
     f"a bundled model ({', '.join(short_names()) or 'there is none'}), a folder, or a name on the Hub "
@@ -93,35 +57,46 @@ def add_model(parser: argparse.ArgumentParser, default: str = DEFAULT_PARSER) ->
 
 def add_device(parser: argparse.ArgumentParser) -> None:
     """The options that say where models compute, and whose code of theirs runs."""
-    parser.add_argument("--device", help="cpu, cuda, ...; default: a GPU if there is one")
-    parser.add_argument("--trust_remote_code", action="store_true", help="run code that comes with the model")
+    add_options(parser, "device", "trust_remote_code")
     add_import(parser)
 
 
-def add_dtype(parser: argparse.ArgumentParser) -> None:
-    """The option that chooses the precision."""
-    parser.add_argument(
-        "--dtype",
-        choices=DTYPES,
-        default="float32",
-        help="precision to compute in: bfloat16 is faster on processors and GPUs that have instructions for it, and "
-        "changes a few heads in a thousand; int8 is for CPUs; default: %(default)s",
-    )
+def add_options(parser: argparse.ArgumentParser, *names: str, **changed: dict[str, Any]) -> None:
+    """
+    Options of [`ParseOptions`] by their names, with its types, choices, defaults and descriptions; `changed` are
+    arguments of `add_argument` for some of them.
+    """
+    for name in names:
+        option = OPTIONS[name]
+        flag = f"-{name}" if len(name) == 1 else f"--{name}"
+        parser.add_argument(flag, **{**_argument(option), **changed.get(name, {})})
 
 
-def add_word_tokenizer(parser: argparse.ArgumentParser) -> None:
-    """The option that says how raw text becomes words."""
-    parser.add_argument(
-        "--word_tokenizer",
-        choices=WORD_TOKENIZERS,
-        help="how raw text is split into words: by rules for English, at spaces, or by Unicode, for any language; "
-        "default: as the model says",
-    )
+def _argument(option: Option) -> dict[str, Any]:
+    """The arguments of `add_argument` for an option."""
+    shown = "" if option.default in (None, False) else "; default: %(default)s"
+    known: dict[str, Any] = {"help": option.help.replace("%", "%%").rstrip(".") + shown, "default": option.default}
+    if option.kind is bool:
+        return known | {"action": "store_true"}
+    if option.choices:
+        return known | {"choices": option.choices}
+    return known | ({"type": positive, "metavar": "N"} if option.kind is int else {"metavar": "NAME"})
+
+
+def described(name: str, default: str) -> str:
+    """The description of an option of [`ParseOptions`], with another default."""
+    return f"{OPTIONS[name].help.partition(' By default')[0].rstrip('.')}; default: {default}"
+
+
+def options_of(arguments: argparse.Namespace, **changed: Any) -> dict[str, Any]:
+    """The options of [`ParseOptions`] among the arguments of a command, by name; `changed` ones come before them."""
+    given = {name: value for name, value in vars(arguments).items() if name in OPTIONS}
+    return given | changed
 
 
 def add_scoring(parser: argparse.ArgumentParser) -> None:
     """The options that say how a language model scores text, but for the beam."""
-    add_word_tokenizer(parser)
+    add_options(parser, "word_tokenizer")
     parser.add_argument("--raw", action="store_true", help="tokenize the text as it is, not word by word")
     parser.add_argument(
         "--max_tokens",
@@ -151,88 +126,23 @@ def add_input_format(parser: argparse.ArgumentParser) -> None:
     """The option that says what is read."""
     parser.add_argument(
         "--input_format",
-        choices=["auto", "raw", "paragraphs", "words", "conllu", "sdp", "brackets"],
+        choices=FORMATS,
         default="auto",
-        help="raw: text, a sentence or several a line; paragraphs: text whose lines break anywhere, with empty lines "
-        "between its paragraphs; words: a sentence a line, already split at spaces; brackets: the words of Penn "
+        help="raw: text; paragraphs: text whose lines break anywhere, with empty lines between its paragraphs (the "
+        "same as --line_breaks space); words: a sentence a line, already split at spaces; brackets: the words of Penn "
         "Treebank trees; auto (default): what the suffix says, CoNLL-U or SDP if the first lines look like it, else "
         "raw",
     )
 
 
-def add_sentences(parser: argparse.ArgumentParser, choices: Sequence[str], default: str) -> None:
-    """The option that says what a line of text is."""
-    means = {"line": "a line is one (line)", "split": "rules find them (split)", "model": "the model does (model)"}
-    chosen = ", ".join(means[choice] for choice in choices)
-    parser.add_argument(
-        "--sentences", choices=choices, help=f"the sentences of raw text: {chosen}; default: {default}"
-    )
-
-
-def add_skip_long(parser: argparse.ArgumentParser) -> None:
-    """The option that says what happens to long sentences."""
-    parser.add_argument(
-        "--skip_long", action="store_true", help="leave out sentences that are too long, and say how many they were"
-    )
-
-
-def read_items(files: Iterable[str], input_format: str, skip_empty: bool = True) -> Iterator[Item]:
-    """Streams the sentences of files (`-` is standard input), empty lines of text too if they are not skipped."""
+def read_files(
+    files: Iterable[str], input_format: str, skip_empty: bool = True, line_breaks: str = "end"
+) -> Iterator[SourceSentence]:
+    """Streams the sentences of files (`-` is standard input), see [`unread_sentences`]."""
     for name in files:
         with input_file(name) as file:
-            for make_item in unread_items(file, format_of(name, file, input_format), skip_empty):
-                yield make_item()
-
-
-def unread_items(file: IO[bytes], form: str, skip_empty: bool = True) -> Iterator[Callable[[], Item]]:
-    """The sentences of an open file, each as a function that makes it: who leaves some out saves the time."""
-    name = source_name(file)
-    if form == "conllu":
-        for lines in sentence_lines(file):
-            yield partial(_conllu_item, lines, name)
-    elif form == "sdp":
-        for sentence in read_sdp(file):
-            yield partial(Item, sentence.words, sentence, place=f"{name}:{sentence.line}", tags=sentence.pos)
-    elif form == "brackets":
-        for whole in read_brackets(file, unescape=True):
-            if tree := whole.remove_traces():
-                yield partial(_bracket_item, tree, f"{name}:{whole.line}")
-    else:
-        for number, start, text in (_paragraphs if form == "paragraphs" else _lines)(file):
-            if not skip_empty or text.strip():
-                yield partial(text_item, text, form, f"{name}:{number}", start)
-
-
-def _lines(file: IO[bytes]) -> Iterator[tuple[int, int, str]]:
-    """Number, offset and text of each line. Byte order marks do not count."""
-    start = 0
-    for number, line in numbered_lines(file):
-        yield number, start, line
-        start += len(line) + 1
-
-
-def _paragraphs(file: IO[bytes]) -> Iterator[tuple[int, int, str]]:
-    """What stands between empty lines, and the number and the offset of its first line."""
-    for is_text, lines in groupby(_lines(file), lambda line: bool(line[2].strip())):
-        if is_text:
-            (number, start, first), *others = lines
-            yield number, start, "\n".join([first, *(text for _, _, text in others)])
-
-
-def _conllu_item(lines: list[tuple[int, str]], name: str) -> Item:
-    sentence = parse_sentence(lines, name)
-    tags = sentence.to_sentence()["tags"]
-    return Item(sentence.forms, sentence, place=f"{name}:{sentence.line}", tags=tags)
-
-
-def _bracket_item(tree: BracketTree, place: str) -> Item:
-    row = bracket_sentence(tree)
-    return Item(row["words"], place=place, tags=row["tags"])
-
-
-def text_item(text: str, form: str, place: str, start: int = 0) -> Item:
-    """A line of `"words"`, or raw text."""
-    return Item(text.split(), place=place) if form == "words" else Item(text=text, place=place, start=start)
+            for read in unread_sentences(file, format_of(name, file, input_format), skip_empty, line_breaks):
+                yield read()
 
 
 def input_file(name: str) -> AbstractContextManager[io.BufferedReader]:
@@ -243,19 +153,6 @@ def input_file(name: str) -> AbstractContextManager[io.BufferedReader]:
 def shown_name(name: str) -> str:
     """What messages call a file of the command line."""
     return STDIN if name == "-" else name
-
-
-def format_of(name: str, file: io.BufferedReader, given: str = "auto") -> str:
-    """The format of an open file: the one that is given, or, of `"auto"`, what suffix and first lines say."""
-    if given != "auto":
-        return given
-    suffix = plain_path(name).suffix.lower()
-    if suffix in SUFFIXES["brackets"]:
-        return "brackets"
-    beginning = file.peek().removeprefix(codecs.BOM_UTF8)
-    if suffix in SUFFIXES["sdp"] or beginning.startswith(b"#SDP"):
-        return "sdp"
-    return "conllu" if suffix in SUFFIXES["conllu"] or _CONLLU.match(beginning) else "raw"
 
 
 @contextmanager
@@ -309,13 +206,6 @@ def _named(argument: str) -> tuple[str, str]:
     """Name and file of `[NAME=]FILE`. In an existing file's own name, `=` is no such mark."""
     name, mark, file = argument.partition("=")
     return (name, file) if mark and not Path(argument).exists() else ("", argument)
-
-
-def without_probabilities(sentence: ConlluSentence) -> ConlluSentence:
-    """What was noted beside the trees of earlier ones is not true of others."""
-    comments = [comment for comment in sentence.comments if not comment.startswith("# log_probability = ")]
-    notes = ([note for note in word.misc.split("|") if not note.startswith(_NOTES)] for word in sentence.words)
-    return replace(sentence, comments=comments).with_column("misc", ["|".join(kept) or "_" for kept in notes])
 
 
 def run_with_options(

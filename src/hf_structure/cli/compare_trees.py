@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 from tqdm import tqdm
 
-from hf_structure.cli.common import check_files, format_of, named_models, positive, print_table
+from hf_structure.cli.common import check_files, named_models, positive, print_table
 from hf_structure.cli.gold import read_gold
 from hf_structure.cli.groups import HELP, in_order, word_groups
 from hf_structure.cli.tree_counts import (
@@ -30,6 +30,7 @@ from hf_structure.cli.tree_counts import (
 )
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.files import DataError, open_input, plain_path
+from hf_structure.data.reading import format_of
 from hf_structure.metrics.significance import RESAMPLES, SystemCounts, compare_systems, holm
 
 METRICS = {"conllu": ("las", "uas", "uuas", "ulas"), "brackets": ("uf1", "f1")}  # the default first

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import cast
 
-from hf_structure.cli.common import format_of, input_file, shown_name
+from hf_structure.cli.common import input_file, shown_name
 from hf_structure.data.conllu import ConlluSentence, read_conllu
+from hf_structure.data.reading import format_of
 from hf_structure.structures.comparison import TreeComparison
 from hf_structure.structures.dependency_tree import DependencyTree
 

@@ -13,27 +13,26 @@ from hf_structure.abilities import abilities_of
 from hf_structure.algorithms.graph import TapeFeatures, prefix_tapes
 from hf_structure.cli.common import (
     check_files,
-    format_of,
     input_file,
     named_errors,
     named_models,
     named_systems,
-    read_items,
+    read_files,
     save_figure,
     shown_name,
-    unread_items,
 )
 from hf_structure.data.graph_batches import pad_graphs
 from hf_structure.data.graphs import read_graphs
 from hf_structure.data.json_text import load_json
+from hf_structure.data.reading import format_of, unread_sentences
+from hf_structure.data.sentences import SourceSentence
 from hf_structure.drawing.attention_figures import AttentionPanel, plot_attention
 from hf_structure.drawing.figures import plot_parents, plot_relation_weights
 from hf_structure.drawing.graph_figures import plot_circuits, plot_tapes
 from hf_structure.pipelines.attention import sentence_attention
-from hf_structure.pipelines.encoding import Sentence
-from hf_structure.pipelines.loading import CAUSAL, load_model
+from hf_structure.pipelines.loading import CAUSAL, load_model, load_parser
 from hf_structure.pipelines.options import DEFAULT_PARSER, DEFAULT_SCORER
-from hf_structure.pipelines.parsing import load_parser, parse
+from hf_structure.pipelines.parsing import parse
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -72,9 +71,8 @@ def _relations(options: argparse.Namespace) -> Iterator["Figure"]:
     yield plot_relation_weights(cast(Any, model).relation_weights().detach().cpu(), model.config.relations)
 
 
-def _sentences(options: argparse.Namespace) -> Iterator[Sentence]:
-    items = islice(read_items(options.files, options.input_format), options.limit)
-    return (item.sentence for item in items)
+def _sentences(options: argparse.Namespace) -> Iterator[SourceSentence]:
+    return islice(read_files(options.files, options.input_format), options.limit)
 
 
 def _parents(options: argparse.Namespace) -> Iterator["Figure"]:
@@ -109,7 +107,7 @@ def _attention(options: argparse.Namespace) -> Iterator["Figure"]:
 
 
 def _panel(
-    sentence: Sentence,
+    sentence: SourceSentence,
     name: str,
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
@@ -134,7 +132,7 @@ def _tapes(options: argparse.Namespace) -> Iterator["Figure"]:
         if options.annotation is not None:
             raise ValueError(f"--annotation is that of graphs in a file, but {shown_name(name)} is read as text")
         model, tokenizer = _load(options)
-        sentences = (make_item().sentence for make_item in islice(unread_items(file, form), options.limit))
+        sentences = (read() for read in islice(unread_sentences(file, form), options.limit))
         for parsed in parse(sentences, model, tokenizer=tokenizer, sentences="line", structure="graph"):
             yield _plot_tapes(parsed.words, parsed.graph.arcs, model.config.tape_features)
 

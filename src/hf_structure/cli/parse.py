@@ -2,39 +2,36 @@
 
 import argparse
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import IO, Any, cast
+from typing import IO, TYPE_CHECKING
 
 from hf_structure.cli.common import (
-    Item,
     add_command,
-    add_dtype,
     add_input_format,
     add_model,
-    add_sentences,
-    add_skip_long,
-    add_word_tokenizer,
+    add_options,
     check_inputs,
+    described,
+    options_of,
     output_file,
     output_form,
-    positive,
-    without_probabilities,
 )
 from hf_structure.cli.results import BadInputError, ask_for_lines, read_sentences, report, results_of
-from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.corpus import SUFFIXES
-from hf_structure.data.normalization import is_punctuation
-from hf_structure.data.sdp import HEADER, SdpSentence
-from hf_structure.data.sentences import SentenceError
+from hf_structure.data.sdp import HEADER
+from hf_structure.data.sentences import SentenceError, SourceSentence
 from hf_structure.drawing.html import render_html
-from hf_structure.pipelines.options import MAX_WORDS, NAMES, PUNCTUATION, SENTENCES, STRUCTURES
+from hf_structure.pipelines.options import NAMES
 from hf_structure.structures.dependency_graph import DependencyGraph
 from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.parse import Parse
+from hf_structure.structures.parses import Parses
 
-Source = ConlluSentence | SdpSentence | None  # what the sentence was read from, if that has other columns
+if TYPE_CHECKING:
+    from hf_structure.pipelines.parser import Parser
+
+Result = tuple[Parse | None, SourceSentence]
 
 
 def add_parse(commands: argparse._SubParsersAction) -> None:
@@ -43,10 +40,6 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
         "files", nargs="*", metavar="FILE", default=["-"], help="text, CoNLL-U, SDP or brackets; default: stdin"
     )
     add_model(parser)
-    add_dtype(parser)
-    parser.add_argument(
-        "--structure", choices=STRUCTURES, help="the kind of structure; default: all that the model gives"
-    )
     parser.add_argument(
         "--format",
         choices=sorted([*WRITERS, "html"]),
@@ -56,51 +49,22 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
         "--output", metavar="FILE", help="where to write (FILE.partial until it is whole); default: stdout"
     )
     add_input_format(parser)
-    add_sentences(parser, SENTENCES, "model where the model can, else split")
-    add_word_tokenizer(parser)
-    parser.add_argument(
-        "--decoder",
-        choices=["tree", "projective", "argmax"],
-        default="tree",
-        help="the best tree (default), the best tree without crossing arcs, or the best head of each word",
-    )
-    parser.add_argument(
-        "-k",
-        type=positive,
-        default=1,
-        metavar="N",
-        help="the N best trees or graphs of each sentence; not with --format conllu, sdp and brackets",
-    )
-    parser.add_argument(
-        "--beam_size", type=positive, metavar="N", help="trees or graphs followed by a model that works step by step"
-    )
+    sentences = {"default": "auto", "help": described("sentences", "%(default)s")}
+    several = {"help": "the N best trees or graphs of each sentence; not with --format conllu, sdp and brackets"}
+    arcs = {"help": "with --format json: the probabilities of all arcs"}
+    long = {"help": "leave out sentences that are too long, and say how many they were"}
+    add_options(parser, "sentences", "line_breaks", "word_tokenizer", sentences=sentences)
+    add_options(parser, "structure", "decoder", "k", "beam_size", k=several)
     parser.add_argument(
         "--refine", action="store_true", help="start from the trees of the CoNLL-U that is read, if the model can"
     )
+    add_options(parser, "rounds", "treebank", "marginals", "punctuation", "dtype", "batch_size", marginals=arcs)
+    add_options(parser, "max_words", "skip_long", skip_long=long)
     parser.add_argument(
-        "--rounds", type=positive, metavar="N", help="how often a model that refines its trees does so at most"
+        "--spaces_after",
+        action="store_true",
+        help="with --format conllu: add SpacesAfter to MISC, from which the text can be restored",
     )
-    parser.add_argument(
-        "--treebank", metavar="NAME", help="the treebank whose habits are followed, of a model that knows several"
-    )
-    parser.add_argument("--marginals", action="store_true", help="with --format json: the probabilities of all arcs")
-    parser.add_argument(
-        "--punctuation",
-        choices=PUNCTUATION,
-        default="attach",
-        help="attach it by rule (default), drop it from the tree, or show it to the model",
-    )
-    parser.add_argument(
-        "--batch_size", type=positive, default=64, metavar="N", help="sentences read at once; default: %(default)s"
-    )
-    parser.add_argument(
-        "--max_words",
-        type=positive,
-        default=MAX_WORDS,
-        metavar="N",
-        help="refuse longer sentences; default: %(default)s",
-    )
-    add_skip_long(parser)
 
 
 def run_parse(options: argparse.Namespace) -> None:
@@ -109,89 +73,70 @@ def run_parse(options: argparse.Namespace) -> None:
     other files.
     """
     options.format = output_form(options.format, options.output, SUFFIX_FORMATS, "text")
+    if options.input_format == "paragraphs":
+        options.line_breaks = "space"
     _check_parse(options)
-    from hf_structure.abilities import abilities_of
-    from hf_structure.pipelines.parsing import WINDOW, load_parser, parse
+    from hf_structure.pipelines.parser import WINDOW, Parser
 
-    model, tokenizer = load_parser(
-        options.model, None, options.device, options.dtype, trust_remote_code=options.trust_remote_code
-    )
-    sentences = options.sentences or ("model" if abilities_of(model.config).segments else "split")
-    by_model = sentences == "model" and not options.refine
-    parse_chunk = partial(cast(Any, parse), model=model, tokenizer=tokenizer, **_settings(options))
-    parse_chunk([], sentences="model" if by_model else "line")  # raises errors of options before a file is opened
+    structure = options.structure or DEFAULTS.get(options.format)
+    parser = Parser(options.model, **options_of(options, structure=structure))
+    parser(())  # raises errors of options before a file is opened
     ask_for_lines(options.files)
     failures: list[BadInputError] = []
     with output_file(options.output) as file:
-        process = partial(_parse_chunk, parse=parse_chunk, by_model=by_model, refine=options.refine)
+        read = partial(read_sentences, input_format=options.input_format, line_breaks=options.line_breaks)
+        process = partial(_parse_chunk, parser=parser, refine=options.refine)
         sizes = options.batch_size, options.batch_size * WINDOW
-        read = partial(read_sentences, input_format=options.input_format, sentences=sentences)
-        pairs = results_of(options.files, read, process, sizes, options.output is not None, failures)
-        report(_write(pairs, options.format, file), failures)
+        results = results_of(options.files, read, process, sizes, options.output is not None, failures)
+        report(_write(results, options, file), failures)
 
 
-def _settings(options: argparse.Namespace) -> dict[str, Any]:
-    """Of the command line, what [`~hf_structure.parse`] calls the same."""
-    names = ("decoder", "k", "beam_size", "rounds", "marginals", "punctuation", "batch_size", "max_words")
-    names += ("skip_long", "word_tokenizer", "treebank")
-    settings = {name: getattr(options, name) for name in names}
-    return {"structure": options.structure or DEFAULTS.get(options.format), **settings}
+def parse_sources(parser: "Parser", sources: Iterable[SourceSentence]) -> Iterator[list[Parse | None]]:
+    """Of each sentence or text the parses of its sentences."""
+    for found in parser.pipe(sources):
+        yield found if isinstance(found, Parses) else [found]
 
 
-def parse_items(
-    items: Sequence[Item], parse: Callable[..., Iterator[Any]], by_model: bool, initial: Sequence[Any] | None = None
-) -> Iterator[list[Parse | None]]:
-    """The parses of each item: that of its sentence, or those of the sentences of raw text that the model finds."""
-    if not by_model:
-        sentences = (item.sentence for item in items)
-        yield from ([parsed] for parsed in parse(sentences, sentences="line", initial=initial))
-        return
-    texts = (item.sentence if item.text is None else item.text for item in items)
-    for item, parses in zip(items, parse(texts, sentences="model"), strict=True):
-        yield [None if parsed is None else replace(parsed, start=item.start + parsed.start) for parsed in parses]
-
-
-def _parse_chunk(
-    items: Sequence[Item], parse: Callable[..., Iterator[Any]], by_model: bool, refine: bool
-) -> Iterator[tuple[Parse | None, Item]]:
-    """Each with what it was read from. Raises `BadInputError` with the place of a sentence that cannot be parsed."""
-    initial = list(map(_initial_tree, items)) if refine else None
-    done = 0
+def _parse_chunk(sources: Sequence[SourceSentence], parser: "Parser", refine: bool) -> Iterator[Result]:
+    """Each parse with what it was read from. Raises `BadInputError` for a sentence that cannot be parsed."""
+    if refine:
+        for source in sources:
+            source.initial = _initial_tree(source)
     try:
-        for parses in parse_items(items, parse, by_model, initial):
-            yield from ((parsed, items[done]) for parsed in parses)
-            done += 1
+        for source, parses in zip(sources, parse_sources(parser, sources), strict=True):
+            yield from ((parsed, source) for parsed in parses)
     except SentenceError as error:
-        raise BadInputError(f"{items[done].place}: {error.reason}") from error
+        raise BadInputError(str(error)) from error
 
 
-def _write(pairs: Iterator[tuple[Parse | None, Item]], format: str, file: IO[str]) -> list[str]:
-    """Writes parses as they come, a page of HTML in the end; the places of those that are left out."""
+def _write(results: Iterator[Result], options: argparse.Namespace, file: IO[str]) -> list[str]:
+    """Writes parses as they come, a page of HTML in the end; the places of sentences that are left out."""
     skipped: list[str] = []
-    numbered = _numbered(pairs, skipped)
-    if format == "html":
-        file.write(render_html([parsed for _, parsed, _ in numbered]))
+    numbered = _numbered(results, skipped)
+    if options.format == "html":
+        file.write(render_html([parsed for _, parsed in numbered]))
         return skipped
-    file.write(HEADERS.get(format, ""))
-    for number, parsed, item in numbered:
-        file.write(WRITERS[format](parsed, item.source, number))
+    write = partial(write_conllu, spaces_after=True) if options.spaces_after else WRITERS[options.format]
+    file.write(HEADERS.get(options.format, ""))
+    for number, parsed in numbered:
+        file.write(write(parsed, number))
         file.flush()
     return skipped
 
 
-def _numbered(pairs: Iterator[tuple[Parse | None, Item]], skipped: list[str]) -> Iterator[tuple[int, Parse, Item]]:
-    """Parses with their numbers, from 1; the places of those that are left out go to `skipped`."""
-    for number, (parsed, item) in enumerate(pairs, start=1):
+def _numbered(results: Iterator[Result], skipped: list[str]) -> Iterator[tuple[int, Parse]]:
+    """Parses with their numbers, from 1; the places of sentences that are left out go to `skipped`."""
+    for number, (parsed, source) in enumerate(results, start=1):
         if parsed is None:
-            skipped.append(item.place)
+            skipped.append(source.place)
         else:
-            yield number, parsed, item
+            yield number, parsed
 
 
-def _initial_tree(item: Item) -> ConlluSentence:
-    if not isinstance(item.source, ConlluSentence):
-        raise ValueError(f"--refine needs CoNLL-U, which has trees, but {item.place} is none")
-    return item.source
+def _initial_tree(source: SourceSentence):
+    if source.source is None:
+        raise ValueError(f"--refine needs CoNLL-U, which has trees, but {source.place} is none")
+    return source.source
 
 
 def _check_parse(options: argparse.Namespace) -> None:
@@ -202,6 +147,8 @@ def _check_parse(options: argparse.Namespace) -> None:
         raise ValueError("--marginals need --format json: no other format can hold them")
     if options.k > 1 and options.decoder != "tree":
         raise ValueError("-k needs --decoder tree")
+    if options.spaces_after and options.format != "conllu":
+        raise ValueError("--spaces_after needs --format conllu: no other format has MISC")
     held = HELD.get(options.format)
     wanted = ("dependency", "constituency") if options.structure == "both" else (options.structure,)
     if options.structure and held and not set(wanted) & set(held):
@@ -211,27 +158,17 @@ def _check_parse(options: argparse.Namespace) -> None:
     check_inputs(options.files, options.output)
 
 
-def _write_conllu(parsed: Parse, source: Source, number: int | None = None) -> str:
-    if not isinstance(source, ConlluSentence):
-        name = source.id if source else number
-        names = {} if name is None else {"sent_id": str(name)}
-        return parsed.to_conllu(names | {"text": " ".join(parsed.words)})
-    source = without_probabilities(source)
-    if parsed.graph is not None:
-        return str(source.with_deps(parsed.graph.deps()))
-    tree = cast(DependencyTree, parsed.dependency)
-    if len(tree.words) < len(parsed.words):  # --punctuation drop
-        source = source.keep_words([not is_punctuation(word) for word in parsed.words])
-    return str(tree.written_into(source))
+def write_conllu(parsed: Parse, number: int, spaces_after: bool = False) -> str:
+    """The sentence in CoNLL-U, with this number if it has no name."""
+    return parsed.to_conllu(parsed.numbered(number), spaces_after)
 
 
-def _write_sdp(parsed: Parse, source: Source, number: int = 1) -> str:
-    if source is None:
+def _write_sdp(parsed: Parse, number: int) -> str:
+    if parsed.source is None:
         return parsed.to_sdp(str(number))
-    if isinstance(source, SdpSentence):
-        return parsed.to_sdp(source.id, source.lemmas, source.pos)
-    lemmas, tags = ([getattr(token, column) for token in source.words] for column in ("lemma", "xpos"))
-    return parsed.to_sdp(source.metadata.get("sent_id", str(number)), lemmas, tags)
+    lemmas = [word.lemma for word in parsed.source.words]
+    tags = [word.xpos for word in parsed.source.words]
+    return parsed.to_sdp(parsed.metadata.get("sent_id", str(number)), lemmas, tags)
 
 
 def _best(parsed: Parse) -> Sequence[Parse | DependencyTree | DependencyGraph]:
@@ -249,7 +186,7 @@ SUFFIX_FORMATS = {
 }
 WRITERS: dict[str, Callable[..., str]] = {
     "brackets": lambda parsed, *_: parsed.to_brackets() + "\n",
-    "conllu": _write_conllu,
+    "conllu": write_conllu,
     "json": lambda parsed, *_: json.dumps(parsed.to_dict(), ensure_ascii=False) + "\n",
     "sdp": _write_sdp,
     "text": lambda parsed, *_: f"{' '.join(parsed.words)}\n{parsed}\n\n",

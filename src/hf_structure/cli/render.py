@@ -11,7 +11,6 @@ from hf_structure.cli.common import (
     add_device,
     add_input_format,
     check_files,
-    format_of,
     input_file,
     output_file,
     output_form,
@@ -24,6 +23,7 @@ from hf_structure.cli.comparing import read_comparisons, read_tree
 from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.graphs import ANNOTATIONS, read_graphs
+from hf_structure.data.reading import format_of
 from hf_structure.drawing.html import NOTE, WIDTH, render_html
 from hf_structure.drawing.saving import png_of
 from hf_structure.pipelines.options import DEFAULT_PARSER, DEFAULT_SCORER

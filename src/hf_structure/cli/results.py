@@ -2,13 +2,12 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from hf_structure.cli.arriving import chunks, is_live
-from hf_structure.cli.common import Item, read_items, shown_name
+from hf_structure.cli.common import read_files, shown_name
 from hf_structure.data.files import error_line
-from hf_structure.data.text import sentence_spans
+from hf_structure.data.sentences import SourceSentence
 
 T = TypeVar("T")
 
@@ -17,14 +16,12 @@ class BadInputError(ValueError):
     """What is wrong with a file that is read."""
 
 
-def read_sentences(name: str, input_format: str, sentences: str, skip_empty: bool = True) -> Iterator[Item]:
-    """
-    The sentences of a file; with `sentences="split"`, rules find those of raw text, else it stays as it is. Raises
-    `BadInputError`.
-    """
-    items = read_items([name], input_format, skip_empty)
+def read_sentences(
+    name: str, input_format: str, skip_empty: bool = True, line_breaks: str = "end"
+) -> Iterator[SourceSentence]:
+    """The sentences and raw texts of a file. Raises `BadInputError`."""
     try:
-        yield from split_texts(items) if sentences == "split" else items
+        yield from read_files([name], input_format, skip_empty, line_breaks)
     except OSError as error:
         error.filename = error.filename or shown_name(name)
         raise BadInputError(error_line(error)) from error
@@ -32,24 +29,14 @@ def read_sentences(name: str, input_format: str, sentences: str, skip_empty: boo
         raise BadInputError(str(error)) from error
 
 
-def split_texts(items: Iterable[Item]) -> Iterator[Item]:
-    """All but raw text, and empty lines, are as they were."""
-    for item in items:
-        spans = [] if item.text is None else sentence_spans(item.text)
-        if not spans:
-            yield item
-        for start, end in spans:
-            yield replace(item, text=cast(str, item.text)[start:end], start=item.start + start)
-
-
 def results_of(
     files: Sequence[str],
-    read: Callable[[str], Iterator[Item]],
-    process: Callable[[Sequence[Item]], Iterable[tuple[T, Item]]],
+    read: Callable[[str], Iterator[SourceSentence]],
+    process: Callable[[Sequence[SourceSentence]], Iterable[tuple[T, SourceSentence]]],
     sizes: tuple[int, int],
     show_progress: bool,
     failures: list[BadInputError],
-) -> Iterator[tuple[T, Item]]:
+) -> Iterator[tuple[T, SourceSentence]]:
     """
     What `process` makes of the sentences of files, in their order, each with its sentence. It gets them as `read`
     gives them, so many at first and at most (see `chunks`); what is wrong with a file, a `BadInputError` of either,
@@ -65,10 +52,10 @@ def results_of(
 
 
 def _results_of_file(
-    chunks: Iterator[list[Item]],
-    process: Callable[[Sequence[Item]], Iterable[tuple[T, Item]]],
+    chunks: Iterator[list[SourceSentence]],
+    process: Callable[[Sequence[SourceSentence]], Iterable[tuple[T, SourceSentence]]],
     failures: list[BadInputError],
-) -> Iterator[tuple[T, Item]]:
+) -> Iterator[tuple[T, SourceSentence]]:
     try:
         for chunk in chunks:
             yield from process(chunk)

@@ -9,15 +9,14 @@ from itertools import pairwise
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from hf_structure.cli.common import (
-    Item,
     add_command,
     add_input_format,
     add_masking,
     add_model,
+    add_options,
     add_scoring,
-    add_sentences,
-    add_skip_long,
     check_inputs,
+    described,
     output_file,
     output_form,
     positives,
@@ -25,9 +24,11 @@ from hf_structure.cli.common import (
 )
 from hf_structure.cli.results import BadInputError, ask_for_lines, read_sentences, report, results_of
 from hf_structure.cli.score_tables import add_table, check_table, layout_of, reader_of, write_table
-from hf_structure.data.sentences import SentenceError
+from hf_structure.data.sentences import SentenceError, SourceSentence
+from hf_structure.data.text import sentence_spans
 from hf_structure.pipelines.options import CORRECTIONS, DEFAULT_SCORER
 from hf_structure.pipelines.score_table import ScoreTable
+from hf_structure.pipelines.splitting import parts_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -49,7 +50,8 @@ def add_score(commands: argparse._SubParsersAction) -> None:
     )
     add_model(parser, DEFAULT_SCORER)
     add_input_format(parser)
-    add_sentences(parser, ("line", "split"), "split; line with --raw")
+    choices = {"choices": ("line", "split"), "help": described("sentences", "split; line with --raw")}
+    add_options(parser, "sentences", "line_breaks", sentences=choices)
     add_scoring(parser)
     add_masking(parser)
     parser.add_argument(
@@ -85,8 +87,8 @@ def add_score(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--output", metavar="FILE", help="where to write (FILE.partial until it is whole); default: stdout"
     )
-    add_skip_long(parser)
-    parser.add_argument("--skip_empty", action="store_true", help="leave out empty lines, and say how many they were")
+    long = {"help": "leave out sentences that are too long, and say how many they were"}
+    add_options(parser, "skip_long", "skip_empty", skip_long=long)
     add_table(parser)
 
 
@@ -110,7 +112,7 @@ def run_score(options: argparse.Namespace) -> None:
     ask_for_lines(options.files)
     failures: list[BadInputError] = []
     sentences = options.sentences or ("line" if options.raw else "split")
-    read = partial(read_sentences, input_format=options.input_format, sentences=sentences, skip_empty=False)
+    read = partial(_read, options=options, is_split=sentences == "split")
     read = reader_of(layout_of(options), table, read, options.input_format)
     process = partial(_score_chunk, scorer=scorer, beam_sizes=sizes)
     show = options.summary or options.output is not None
@@ -125,6 +127,14 @@ def run_score(options: argparse.Namespace) -> None:
             report(_write(pairs, options, file), failures, reason)
 
 
+def _read(name: str, options: argparse.Namespace, is_split: bool) -> Iterator[SourceSentence]:
+    """The sentences of a file, and its empty lines; rules find the sentences of raw text that is to be split."""
+    line_breaks = "space" if options.input_format == "paragraphs" else options.line_breaks
+    for source in read_sentences(name, options.input_format, skip_empty=False, line_breaks=line_breaks):
+        spans = sentence_spans(source.text or "", line_breaks) if is_split and source.is_text else []
+        yield from parts_of(source, spans) if spans else [source]
+
+
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
     """Of the command line, what [`~hf_structure.score`] calls the same."""
     names = ("raw", "eos", "masking", "word_tokenizer", "max_tokens", "skip_long", "skip_empty")
@@ -133,13 +143,15 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _score_chunk(
-    items: Sequence[Item], scorer: Callable[..., list["SentenceScore | None"]], beam_sizes: Sequence[int | None]
-) -> Iterator[tuple[Scores, Item]]:
+    items: Sequence[SourceSentence],
+    scorer: Callable[..., list["SentenceScore | None"]],
+    beam_sizes: Sequence[int | None],
+) -> Iterator[tuple[Scores, SourceSentence]]:
     """
     The scores of each sentence, one for every size of the beam, and what it was read from. Raises `BadInputError` with
     the place of a sentence that cannot be scored, when those before it are out.
     """
-    sentences = [item.words if item.text is None else item.text for item in items]
+    sentences = [item.content for item in items]
     failure = None
     try:
         scores = [scorer(sentences, beam_size=size) for size in beam_sizes]
@@ -188,7 +200,7 @@ def _table(options: argparse.Namespace, model: "PreTrainedModel", beam_sizes: Se
     )
 
 
-def _write(pairs: Iterator[tuple[Scores, Item]], options: argparse.Namespace, file: IO[str]) -> list[str]:
+def _write(pairs: Iterator[tuple[Scores, SourceSentence]], options: argparse.Namespace, file: IO[str]) -> list[str]:
     """Writes scores as they come; the places of the sentences that are left out."""
     skipped = []
     form = "words" if options.words else options.format
@@ -217,7 +229,7 @@ def _sentence_line(sentence: int, scored: "SentenceScore") -> Iterator[str]:
 
 
 def _print_summary(
-    pairs: Iterator[tuple[Scores, Item]],
+    pairs: Iterator[tuple[Scores, SourceSentence]],
     beam_sizes: Sequence[int | None],
     as_json: bool,
     failures: Sequence[BadInputError],

@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
-from hf_structure.cli.common import Item, named_errors, output_file, warn_of_replacing
+from hf_structure.cli.common import named_errors, output_file, warn_of_replacing
 from hf_structure.cli.results import BadInputError
 from hf_structure.data.files import error_line, path_beside, plain_path
 from hf_structure.data.items import DELIMITERS, ItemLayout, ItemSentence, is_item_table, read_item_rows
+from hf_structure.data.sentences import SourceSentence
 from hf_structure.pipelines.score_table import ROWS, AlikeSentences, ScoreTable
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ FORMATS = ("tsv", "csv", "jsonl", "parquet")  # of tables, by suffix
 
 
 @dataclass
-class ItemRow(Item):
+class ItemRow(SourceSentence):
     """A sentence that comes from a table."""
 
     item: ItemSentence | None = None
@@ -76,11 +77,11 @@ def layout_of(options: argparse.Namespace) -> ItemLayout:
 
 
 def reader_of(
-    layout: ItemLayout, table: ScoreTable | None, read: Callable[[str], Iterator[Item]], input_format: str
-) -> Callable[[str], Iterator[Item]]:
+    layout: ItemLayout, table: ScoreTable | None, read: Callable[[str], Iterator[SourceSentence]], input_format: str
+) -> Callable[[str], Iterator[SourceSentence]]:
     """What reads the sentences of a file: tables by their layout, and others with `read`."""
 
-    def read_any(name: str) -> Iterator[Item]:
+    def read_any(name: str) -> Iterator[SourceSentence]:
         if input_format != "auto" or not is_item_table(name):
             yield from read(name)
             return
@@ -89,7 +90,7 @@ def reader_of(
                 if table is not None:
                     table.check(row, place)
                 item = layout.read(row, place)
-                yield ItemRow([], text=item.text, place=place, item=item)
+                yield ItemRow(text=item.text, place=place, item=item)
         except OSError as error:
             raise BadInputError(error_line(error)) from error
         except ValueError as error:
@@ -99,7 +100,9 @@ def reader_of(
 
 
 def write_table(
-    pairs: Iterator[tuple[tuple["SentenceScore | None", ...], Item]], table: ScoreTable, options: argparse.Namespace
+    pairs: Iterator[tuple[tuple["SentenceScore | None", ...], SourceSentence]],
+    table: ScoreTable,
+    options: argparse.Namespace,
 ) -> list[str]:
     """Writes the rows of sentences as they come; the places of the sentences that are left out."""
     skipped = []
@@ -117,12 +120,12 @@ def write_table(
     return skipped
 
 
-def _item_of(source: Item) -> ItemSentence:
+def _item_of(source: SourceSentence) -> ItemSentence:
     if isinstance(source, ItemRow) and source.item is not None:
         return source.item
-    if source.text is None:
-        return ItemSentence(" ".join(source.words), words=source.words)
-    return ItemSentence(source.text)
+    if source.words is None:
+        return ItemSentence(source.text or "")
+    return ItemSentence(" ".join(source.words), words=source.words)
 
 
 Writer = Callable[[list[str], list[Row]], None]  # of columns and rows

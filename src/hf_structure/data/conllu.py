@@ -4,16 +4,18 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
 from operator import attrgetter
 from typing import IO, Any
 
 from hf_structure.algorithms.trees import check_heads, remove_words
 from hf_structure.data.files import DataError
-from hf_structure.data.text import PathOrFile, numbered_blocks, source_name, write_blocks
+from hf_structure.data.text import PathOrFile, find_words, numbered_blocks, source_name, write_blocks
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 NO_SPACE = "SpaceAfter=No"  # in MISC
 PARAGRAPHS = ("# newpar", "# newdoc")  # comments above the first sentence of a paragraph begin so
+_NOTES = ("HeadProb=", "LabelProb=", "Votes=")  # of what made the trees, in MISC
 _fields = attrgetter(*COLUMNS)
 _ID = re.compile(r"(0|[1-9][0-9]{0,8})(?:([-.])([1-9][0-9]{0,8}))?")
 _SEPARATOR = re.compile(r"[\t\n\r\0]")  # what ends a column or a line, or makes a file binary
@@ -141,6 +143,41 @@ class ConlluSentence:
         pairs = (comment.lstrip("#").partition("=") for comment in self.comments)
         return {key.strip(): value.strip() for key, _, value in pairs}
 
+    def surface_tokens(self) -> list[tuple[int, int, ConlluToken]]:
+        """The tokens of the text, each with its first and last word: multiword tokens in place of their words."""
+        tokens = []
+        last = 0
+        for token in self.tokens:
+            first, _, end = token.id.partition("-")
+            if "." not in first and int(first) > last:
+                last = int(end or first)
+                tokens.append((int(first), last, token))
+        return tokens
+
+    def text_layer(self) -> tuple[str | None, list[tuple[int, int]] | None, list[tuple[int, int]]]:
+        """
+        The text, start and end of each word in it, and first and last word of each multiword token.
+
+        The text is that of `# text`, or is put together where a token says `SpaceAfter=No`; else it is None, as the
+        spans are where the tokens are not those of the text. Words that are no parts of their multiword token (`de`
+        and `le` of `du`) have its whole span.
+        """
+        tokens = self.surface_tokens()
+        multiword_tokens = [(first, last) for first, last, _ in tokens if first < last]
+        text = self.metadata.get("text")
+        if text is None:
+            if not any(NO_SPACE in token.misc for _, _, token in tokens):
+                return None, None, multiword_tokens
+            text = "".join(token.form + " " * (NO_SPACE not in token.misc) for _, _, token in tokens).rstrip()
+        token_spans = find_words(text, [token.form for _, _, token in tokens])
+        if token_spans is None:
+            return text, None, multiword_tokens
+        forms = self.forms
+        word_spans = []
+        for (first, last, token), span in zip(tokens, token_spans, strict=True):
+            word_spans += _spans_in_token(forms[first - 1 : last], token.form, span)
+        return text, word_spans, multiword_tokens
+
     @property
     def begins_paragraph(self) -> bool:
         """Whether the sentence is marked as the first of a paragraph or a document."""
@@ -161,6 +198,22 @@ class ConlluSentence:
                 `check_heads`), a label cannot stand in a column.
         """
         return self.with_columns({"head": _digits(heads, len(self.words)), "deprel": deprels})
+
+    def with_comments(self, metadata: Mapping[str, str]) -> "ConlluSentence":
+        """
+        A new sentence with these comments `# key = value`: in the place of comments with the same key, marks of
+        documents and paragraphs (`newdoc`, `newpar`) above all others, the rest below them. Equal ones stay as they
+        are written.
+        """
+        known = self.metadata
+        new = {key: value for key, value in metadata.items() if known.get(key) != value}
+        comments = []
+        for comment in self.comments:
+            key = comment.lstrip("#").partition("=")[0].strip()
+            comments.append(comment_line(key, new.pop(key)) if key in new else comment)
+        marks = [comment_line(key, value) for key, value in new.items() if key.startswith(("newdoc", "newpar"))]
+        others = [comment_line(key, value) for key, value in new.items() if not key.startswith(("newdoc", "newpar"))]
+        return replace(self, comments=[*marks, *comments, *others])
 
     def with_deps(self, deps: Sequence[str]) -> "ConlluSentence":
         """
@@ -234,6 +287,26 @@ class ConlluSentence:
         return self.newline.join([*self.comments, *map(str, self.tokens), "", ""])
 
     __str__ = to_string
+
+
+def comment_line(key: str, value: str) -> str:
+    """A comment; one without a value is the key alone."""
+    return f"# {key} = {value}" if value else f"# {key}"
+
+
+def without_probabilities(sentence: ConlluSentence) -> ConlluSentence:
+    """Removes what was noted of the probabilities of another tree, which are not true of a new one."""
+    comments = [comment for comment in sentence.comments if not comment.startswith("# log_probability = ")]
+    notes = ([note for note in word.misc.split("|") if not note.startswith(_NOTES)] for word in sentence.words)
+    return replace(sentence, comments=comments).with_column("misc", ["|".join(kept) or "_" for kept in notes])
+
+
+def _spans_in_token(words: Sequence[str], form: str, span: tuple[int, int]) -> list[tuple[int, int]]:
+    """The spans of the words of a token that has this span."""
+    if len(words) == 1 or "".join(words) != form:
+        return [span] * len(words)
+    ends = accumulate(map(len, words), initial=span[0])
+    return list(pairwise(ends))
 
 
 def read_conllu(path_or_file: PathOrFile) -> Iterator[ConlluSentence]:

@@ -34,12 +34,28 @@ def _rebuild(cls: type[DataError], args: tuple) -> DataError:
     return cls.__new__(cls, *args)
 
 
+_BINARY = {  # how files begin that may happen to be UTF-8, and what they are
+    b"PK\x03\x04": "a zip archive (.zip, .docx, .xlsx, ...): unpack it or save it as text",
+    b"%PDF-": "a PDF: save it as text (pdftotext)",
+    b"{\\rtf": "a rich text file: save it as plain text",
+    b"\x7fELF": "a program",
+}
+_FEW = 0.25  # of the bytes of a text without many errors are NUL; of those of English in UTF-16, half
+
+
 def check_encoding(beginning: bytes, name: str, line: int | None = None, error: type[DataError] = DataError) -> None:
-    """Raises `error` if a file begins with the byte order mark of another encoding than UTF-8."""
+    """
+    Raises `error` if a file begins as one in another encoding than UTF-8 does: with its byte order mark, or with many
+    NUL characters; or as a known kind of binary file.
+    """
     if beginning.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         byte = f"0x{beginning[0]:02x}"
         problem = f"not UTF-8 text: byte {byte} begins UTF-16 or UTF-32 (convert it: iconv -f UTF-16 -t UTF-8)"
         raise error(problem, name, line)
+    if kind := next((kind for magic, kind in _BINARY.items() if beginning.startswith(magic)), None):
+        raise error(f"this is no text, but {kind}", name, line)
+    if beginning.count(0) > _FEW * len(beginning):
+        raise error("a NUL character: this is a binary file, or UTF-16, not UTF-8 text", name, line)
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # nothing more can be written: disk, quota, size of a file

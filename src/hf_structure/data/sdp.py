@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import IO
 
+from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.files import DataError
 from hf_structure.data.text import PathOrFile, numbered_blocks, source_name, write_blocks
 
@@ -43,6 +44,13 @@ class SdpSentence:
         return "\n".join([*lines, "", ""])
 
     __str__ = to_string
+
+    def to_conllu_sentence(self) -> ConlluSentence:
+        """The words, lemmas and parts of speech (XPOS) as a sentence of CoNLL-U, without the graph."""
+        comments = [f"# sent_id = {self.id}"]
+        sentence = ConlluSentence.from_words(self.words, tags=self.pos, comments=comments)
+        sentence.line = self.line
+        return sentence.with_column("lemma", self.lemmas)
 
 
 def read_sdp(path_or_file: PathOrFile) -> Iterator[SdpSentence]:

@@ -27,7 +27,9 @@ def source_name(path_or_file: PathOrFile) -> str:
     return str(getattr(path_or_file, "name", "<input>"))
 
 
-def numbered_lines(path_or_file: PathOrFile, error: type[DataError] = DataError) -> Iterator[tuple[int, str]]:
+def numbered_lines(
+    path_or_file: PathOrFile, error: type[DataError] = DataError, allow_nul: bool = False
+) -> Iterator[tuple[int, str]]:
     r"""
     Streams `(number, line)` of a UTF-8 file; lines end at `\n` only, which is taken off (a `\r` before it stays).
 
@@ -36,25 +38,26 @@ def numbered_lines(path_or_file: PathOrFile, error: type[DataError] = DataError)
             A path (`.gz`, `.xz` and `.bz2` are decompressed), an open binary or text file, or any iterable of lines.
             Byte order marks are skipped, also those within files that were put together, at the beginning of a line.
         error (`type[DataError]`): The error to raise.
+        allow_nul (`bool`): Lets single NUL characters through, which raw text may hold by mistake.
 
     Raises:
         OSError: the file does not exist or cannot be opened.
-        DataError: a line is not valid UTF-8, or holds a NUL character (a binary file); a compressed file is cut off or
-            damaged.
+        DataError: a line is not valid UTF-8, or holds a NUL character; the file begins as a binary one; a compressed
+            file is cut off or damaged.
     """
     name = source_name(path_or_file)
     is_path = isinstance(path_or_file, (str, os.PathLike))
     with open_input(path_or_file) if is_path else nullcontext(path_or_file) as lines:
         for number, line in enumerate(lines, start=1):
             if isinstance(line, bytes):
+                if number == 1:
+                    check_encoding(line, name, number, error)
                 try:
                     line = line.decode("utf-8")
                 except UnicodeDecodeError as problem:
-                    if number == 1:
-                        check_encoding(line, name, number, error)
                     byte = f"0x{line[problem.start]:02x}"
                     raise error(f"not UTF-8 text: byte {byte} at position {problem.start + 1}", name, number) from None
-            if "\0" in line:
+            if "\0" in line and not allow_nul:
                 raise error("a NUL character: this is a binary file, or UTF-16, not UTF-8 text", name, number)
             yield number, line.removeprefix("\ufeff").removesuffix("\n")
 
@@ -153,7 +156,7 @@ RUN_TOGETHER = (
 )
 _RUN_TOGETHER = re.compile("({})({})".format(*RUN_TOGETHER), re.IGNORECASE)
 _BOUNDARY = regex.compile(r"\b", regex.WORD | regex.V1)  # a place, of which V1 allows a split
-_PARAGRAPH = re.compile(r"\n\s*\n")
+EMPTY_LINE = re.compile(r"\n\s*\n")
 _CONTENT = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 _CLOSING = r"""['"\p{Pe}\p{Pi}\p{Pf}]*"""
 _CITATION = r"(?:(?:[^\S\n]*\[\d+\])+(?!\S))?"  # `[17]` belongs to the sentence before it
@@ -282,7 +285,7 @@ def split_sentences(text: str) -> list[str]:
 
 def paragraph_spans(text: str) -> list[tuple[int, int]]:
     """Start and end of what stands between empty lines, without white space around it."""
-    ends = [match.span() for match in _PARAGRAPH.finditer(text)]
+    ends = [match.span() for match in EMPTY_LINE.finditer(text)]
     bounds = pairwise([0, *chain.from_iterable(ends), len(text)])
     found = (_CONTENT.search(text, start, end) for start, end in bounds)
     return [match.span() for match in found if match]
@@ -313,7 +316,7 @@ def _is_boundary(text: str, chunk: tuple[int, int], following: tuple[int, int], 
     """Whether a sentence ends between two chunks of a text, of which the former may be the first of its sentence."""
     start, end = chunk
     begin = following[0]
-    if end == begin or _PARAGRAPH.search(text, end, begin) or _RULER.match(text, start) or _RULER.match(text, begin):
+    if end == begin or EMPTY_LINE.search(text, end, begin) or _RULER.match(text, start) or _RULER.match(text, begin):
         return True
     if text[end - 1].isalpha():  # to save time
         return False

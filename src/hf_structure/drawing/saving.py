@@ -44,7 +44,7 @@ def conllu_text(structures: Iterable[Any]) -> str:
             continue
         if not hasattr(structure, "to_conllu"):
             raise ValueError(f"a {type(structure).__name__} cannot be written as CoNLL-U")
-        blocks.append(structure.to_conllu({"sent_id": str(number)}))
+        blocks.append(structure.to_conllu(structure.numbered(number)))
     return "".join(blocks)
 
 

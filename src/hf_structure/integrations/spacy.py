@@ -22,11 +22,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from hf_structure.abilities import abilities_of
 from hf_structure.data.text import paragraph_spans, sentence_spans
-from hf_structure.pipelines.options import DEFAULT_PARSER, MAX_WORDS
-from hf_structure.pipelines.parsing import choose_treebank, load_parser, parse
-from hf_structure.pipelines.segmentation import find_starts
+from hf_structure.pipelines.options import DEFAULT_PARSER, OPTIONS
+from hf_structure.pipelines.parser import Parser
 from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.parse import Parse
 from hf_structure.user_warnings import warn_user
@@ -46,38 +44,17 @@ MISSING = 0  # the relation of a word that has no head
 
 class StructureParser(Pipe):
     """
-    The component.
+    The component: a [`Parser`] of spaCy's words.
 
     Args:
-        model (`str`): Short name, folder or Hub name of a model that gives dependency trees.
-        batch_size (`int`): Sentences that the model reads at once.
-        max_words (`int`): Longer sentences are too long, and so are those that are too long for the model.
-        skip_long (`bool`):
-            Whether a sentence that is too long is left without heads, with a warning, instead of an error. Only its
-            first word has one then, itself, so that the sentence keeps its place in `doc.sents`.
+        parser (`Parser`): Parses sentences; its model gives dependency trees. A sentence that it leaves out as too long
+            has no heads, with a warning. Only its first word has one then, itself, so that the sentence keeps its place
+            in `doc.sents`.
         name (`str`): What error handlers of spaCy are told it is called.
-        dtype (`str`): Precision to compute in, as for [`~hf_structure.parse`]. `"int8"` computes on a CPU.
-        treebank (`str`, *optional*): The treebank whose habits are followed, as for [`~hf_structure.parse`].
-
-    Raises:
-        ValueError: there is no such model, or it has not learned from this treebank.
     """
 
-    def __init__(
-        self,
-        model: str,
-        batch_size: int,
-        max_words: int = MAX_WORDS,
-        skip_long: bool = True,
-        name: str = "hf_structure",
-        dtype: str = "float32",
-        treebank: str | None = None,
-    ):
-        device = "cpu" if dtype == "int8" else None
-        self.model, self.tokenizer = load_parser(model, None, device, dtype)
-        self.treebank_id = choose_treebank(self.model, treebank)
-        self.options: dict[str, Any] = {"batch_size": batch_size, "max_words": max_words, "skip_long": skip_long}
-        self.options["treebank"] = treebank
+    def __init__(self, parser: Parser, name: str = "hf_structure"):
+        self.parser = parser
         self.name = name
 
     def __call__(self, doc: Doc) -> Doc:
@@ -99,7 +76,7 @@ class StructureParser(Pipe):
     def _parse(self, docs: Sequence[Doc]) -> list[Doc]:
         sentences = self._sentences(docs)
         given = [_as_dictionary(tokens) for each in sentences for tokens in each]
-        parses = parse(given, self.model, tokenizer=self.tokenizer, structure="dependency", **self.options)
+        parses = self.parser(given)
         _warn_of_long([len(each["words"]) for each, parsed in zip(given, parses, strict=True) if parsed is None])
         rest = iter(parses)
         return [
@@ -109,17 +86,20 @@ class StructureParser(Pipe):
 
     def _sentences(self, docs: Sequence[Doc]) -> list[list[list[Token]]]:
         """The words of each sentence of each document, without white space."""
-        if not abilities_of(self.model.config).segments:
-            return [_known_sentences(doc) or _grouped(doc, sentence_spans(doc.text)) for doc in docs]
+        options = self.parser.options
         sentences = [_known_sentences(doc) for doc in docs]
+        if options.sentences == "split" or not self.parser.abilities.segments:
+            return [
+                own or _grouped(doc, sentence_spans(doc.text, options.line_breaks))
+                for doc, own in zip(docs, sentences, strict=True)
+            ]
         paragraphs = [
             (own, tokens)
             for doc, own in zip(docs, sentences, strict=True)
             if not own
-            for tokens in _grouped(doc, paragraph_spans(doc.text))
+            for tokens in _grouped(doc, paragraph_spans(doc.text, options.line_breaks))
         ]
-        forms = [[token.text for token in tokens] for _, tokens in paragraphs]
-        found = find_starts(forms, self.model, self.tokenizer, self.treebank_id)
+        found = self.parser.sentence_starts([[token.text for token in tokens] for _, tokens in paragraphs])
         for (own, tokens), starts in zip(paragraphs, found, strict=True):
             for token, begins in zip(tokens, starts, strict=True):
                 if begins:
@@ -128,33 +108,26 @@ class StructureParser(Pipe):
         return sentences
 
 
+# What spaCy's configurations hold: names and numbers. Words are spaCy's, and a document has one tree a sentence.
+SETTINGS = ("line_breaks", "decoder", "beam_size", "rounds", "punctuation", "treebank", "max_words", "skip_long")
+SETTINGS += ("batch_size", "device", "dtype", "revision", "trust_remote_code")
+DEFAULTS = {name: OPTIONS[name].default for name in SETTINGS} | {"sentences": "auto", "skip_long": True}
+
+
 @Language.factory(
     "hf_structure",
-    default_config={
-        "model": DEFAULT_PARSER,
-        "batch_size": 64,
-        "max_words": MAX_WORDS,
-        "skip_long": True,
-        "dtype": "float32",
-        "treebank": None,
-    },
+    default_config={"model": DEFAULT_PARSER, **DEFAULTS},
     assigns=[
         *(f"token.{name}" for name in ("dep", "head", "is_sent_start", "pos", "tag", "lemma", "morph")),
         "doc.sents",
     ],
 )
-def make_parser(
-    nlp: Language,
-    name: str,
-    model: str,
-    batch_size: int,
-    max_words: int,
-    skip_long: bool,
-    dtype: str,
-    treebank: str | None,
-) -> StructureParser:
-    """What `nlp.add_pipe("hf_structure", config={"model": ..., ...})` adds."""
-    return StructureParser(model, batch_size, max_words, skip_long, name, dtype, treebank)
+def make_parser(nlp: Language, name: str, model: str, **options: Any) -> StructureParser:
+    """
+    Makes the component that `nlp.add_pipe("hf_structure", config={"model": ..., ...})` adds. `options` are some of
+    [`ParseOptions`]; sentences that are too long are left without heads by default (`skip_long`).
+    """
+    return StructureParser(Parser(model, structure="dependency", **options), name)
 
 
 def _words(doc: Doc) -> list[Token]:

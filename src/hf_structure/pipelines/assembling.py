@@ -33,15 +33,15 @@ def assemble_parse(
     punctuation: str = "attach",
 ) -> dict[str, Any]:
     """
-    Parse of a sentence as [`~hf_structure.pipelines.encoding.encode_sentence`] and [`sentences_of`] gave it, with the
-    kinds of structure asked for and all that the model says of them. Raises `ValueError` if there are marginals, but
-    no dependencies are asked for.
+    The arguments of the [`Parse`] of a sentence as [`~hf_structure.pipelines.encoding.SentenceEncoder`] and
+    [`sentences_of`] gave it: its text layer, the kinds of structure asked for, and all that the model says of them.
+    Raises `ValueError` if there are marginals, but no dependencies are asked for.
     """
     parse = {"words": encoded["words"], "dependency": None, "constituency": None, "graph": None, "alternatives": []}
-    parse |= dict.fromkeys(("marginals", "distances", "text", "word_spans")) | {"start": 0, "multiword_tokens": []}
+    parse |= dict.fromkeys(("marginals", "distances"))
     if "graph" in structures:
         words = _seen(encoded)
-        return parse | {"words": words} | _graphs(words, decoded) | _source(encoded, encoded["keep"])
+        return parse | {"words": words} | _graphs(words, decoded) | _layer(encoded, encoded["keep"])
     if "marginals" in decoded and "dependency" not in structures:
         raise ValueError("marginals are about dependencies: they need the structure 'dependency' or 'both'")
     if "distances" in decoded:
@@ -57,7 +57,7 @@ def assemble_parse(
             length = sum(encoded["keep"])
             marginals = decoded["marginals"][:length, : length + 1].double()
             parse["marginals"] = _marginals(marginals, encoded, trees[0]["heads"], punctuation)
-    return parse | _source(encoded, [True] * len(encoded["words"]))
+    return parse | _layer(encoded, [True] * len(encoded["words"]))
 
 
 def _seen(encoded: Mapping[str, Any]) -> list[str]:
@@ -65,16 +65,18 @@ def _seen(encoded: Mapping[str, Any]) -> list[str]:
     return [word for word, kept in zip(encoded["words"], encoded["keep"], strict=True) if kept]
 
 
-def _source(encoded: Mapping[str, Any], keep: Sequence[bool]) -> dict[str, Any]:
-    """The text, with the spans of the kept words, and the tokens of which all words are kept."""
-    source = encoded["source"]
-    if source.get("word_spans") is None:
-        return source
-    kept = [list(span) for span, is_kept in zip(source["word_spans"], keep, strict=True) if is_kept]
+def _layer(encoded: Mapping[str, Any], keep: Sequence[bool]) -> dict[str, Any]:
+    """The text layer, with the spans of the kept words, and the multiword tokens of which all words are kept."""
+    layer = encoded["layer"]
+    if all(keep):
+        return layer
     numbers = list(accumulate(keep))
-    whole = (token for token in source["multiword_tokens"] if all(keep[token[0] - 1 : token[1]]))
-    tokens = [[numbers[first - 1], numbers[last - 1]] for first, last in whole]
-    return {**source, "word_spans": kept, "multiword_tokens": tokens}
+    whole = (token for token in layer["multiword_tokens"] if all(keep[token[0] - 1 : token[1]]))
+    tokens = [(numbers[first - 1], numbers[last - 1]) for first, last in whole]
+    spans = layer["word_spans"]
+    if spans is not None:
+        spans = [span for span, is_kept in zip(spans, keep, strict=True) if is_kept]
+    return {**layer, "word_spans": spans, "multiword_tokens": tokens}
 
 
 def _distances(words: list[str], decoded: Mapping[str, Any]) -> dict[str, Any]:

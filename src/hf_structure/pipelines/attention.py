@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_structure.abilities import abilities_of
+from hf_structure.abilities import Abilities, abilities_of
 from hf_structure.modules.structured_lm.beam_search import BEAM_SIZE
-from hf_structure.pipelines.encoding import Sentence, encode_sentence
+from hf_structure.pipelines.encoding import SentenceEncoder
 from hf_structure.pipelines.loading import CAUSAL, WordTokenizer, compute_device, load_model
-from hf_structure.pipelines.parsing import decode_batch, parses_of
+from hf_structure.pipelines.parser import decode_batch, parses_of
+from hf_structure.pipelines.parsing import Sentence
 from hf_structure.pipelines.scoring import word_splitter
 from hf_structure.structures.attention import SentenceAttention
 from hf_structure.tokenization import encode_subwords
@@ -53,20 +54,16 @@ def sentence_attention(
     """
     model, tokenizer = load_model(model, tokenizer, device, *CAUSAL, trust_remote_code=trust_remote_code)
     abilities = abilities_of(model.config)
-    encoded = encode_sentence(
-        sentence,
-        tokenizer,
-        word_tokenizer=word_splitter(model, tokenizer, word_tokenizer),
-        model_tokens=abilities.max_tokens,
-        encode_words=encode_subwords,
-    )
+    words_of = word_splitter(model, tokenizer, word_tokenizer)
+    limits = Abilities(max_tokens=abilities.max_tokens)
+    encoded = SentenceEncoder(tokenizer, words_of, limits, encode_words=encode_subwords)(sentence)
     ids = torch.tensor([encoded["input_ids"]], device=compute_device(model))
     tokens = [str(tokenizer.decode([token])).strip() or "␣" for token in encoded["input_ids"]]
     structure = None
     reading = {}
     if with_structure and abilities.incremental:
         decoded: Any = decode_batch([encoded], model, beam_size=beam_size)
-        (parsed,) = parses_of([encoded], decoded, model, abilities.structures)
+        (parsed,) = parses_of([encoded], decoded, abilities, abilities.structures)
         structure = parsed.graph or parsed.constituency or parsed.dependency
         word_ids = torch.tensor([encoded["word_ids"]], device=ids.device)
         reading = structure_inputs(model, decoded.structures[:, 0], word_ids)

@@ -1,67 +1,40 @@
 """From sentences in any form to the inputs of a model."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise, zip_longest
-from typing import Any, Protocol, TypeGuard
+from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_structure.abilities import abilities_of
+from hf_structure.abilities import Abilities, abilities_of
 from hf_structure.data.normalization import is_punctuation
 from hf_structure.data.sentences import (
     EmptySentenceError,
     LongSentenceError,
     SentenceError,
+    SourceSentence,
     as_python,
-    as_sentence,
-    check_characters,
-    read_batch,
+    read_source,
 )
 from hf_structure.data.text import Token, find_words, words_of_tokens
 from hf_structure.pipelines.annotation import Tree, encode_tags, encode_tree, ids_of
 from hf_structure.pipelines.options import MAX_WORDS
 from hf_structure.tokenization import encode, encode_subwords
 
-_CONTENT = {"words", "text"}
-_GIVEN = (*_CONTENT, "start", "tags", "initial")
+
+def read_all(sentences: Iterable[Any]) -> Iterator[SourceSentence]:
+    """Reads sentences one by one, see [`read_source`]. Raises `SentenceError` for one that cannot be read."""
+    for number, sentence in enumerate(sentences, start=1):
+        try:
+            source = read_source(sentence)
+        except ValueError as error:
+            raise SentenceError(number, str(error), getattr(sentence, "place", "")) from error
+        yield source
 
 
-class Annotated(Protocol):
-    """A sentence with columns, such as one of CoNLL-U."""
-
-    def to_sentence(self) -> dict[str, Any]:
-        """The sentence as a dictionary."""
-        ...
-
-
-OneSentence = str | Mapping[str, Any] | Annotated
-Sentence = OneSentence | Sequence[str]
-
-
-def encoding_options(model: PreTrainedModel) -> dict[str, Any]:
-    """Options of [`encode_sentence`] for a model: how it reads words, how many at most, and what else it reads."""
-    abilities = abilities_of(model.config)
-    return {
-        "encode_words": encode_subwords if abilities.incremental else encode,
-        "model_words": abilities.max_words,
-        "model_tokens": abilities.max_tokens,
-        "tag_ids": ids_of(abilities.tags),
-        "label_ids": ids_of(abilities.initial_labels),
-        "read_beside": abilities.read_beside,
-    }
-
-
-def is_one_sentence(sentences: Any) -> TypeGuard[OneSentence]:
-    """Whether this is one sentence: a list of strings is several raw sentences."""
-    return isinstance(sentences, str | Mapping) or hasattr(sentences, "to_sentence")
-
-
-def read_sentences(sentences: Any) -> Sentence | Iterable[Sentence]:
-    """One sentence as it is; several as [`~hf_structure.data.sentences.read_batch`] gives them, with its errors."""
-    return sentences if is_one_sentence(sentences) else read_batch(sentences)
-
-
-def with_columns(sentences: Iterable[Sentence], **columns: Iterable | None) -> Iterator[tuple[Sentence, dict]]:
+def with_columns(sentences: Iterable[Any], **columns: Iterable | None) -> Iterator[tuple[Any, dict]]:
     """
     Each sentence with its values in the columns that are not None; a missing value is None. Raises `ValueError` if a
     column is longer than the sentences, when their end is reached, and `SentenceError` if one is shorter, for the
@@ -80,10 +53,10 @@ def with_columns(sentences: Iterable[Sentence], **columns: Iterable | None) -> I
 
 
 def encode_all(
-    sentences: Iterable[tuple[Sentence, dict]], encode: Callable, skipped: tuple[type[ValueError], ...] = ()
+    sentences: Iterable[tuple[Any, dict]], encode: Callable, skipped: tuple[type[ValueError], ...] = ()
 ) -> Iterator[dict[str, Any] | None]:
     """
-    What `encode` makes of the sentences of [`with_columns`]; None for those that are `skipped` for these errors.
+    Encodes the sentences of [`with_columns`] by `encode`; those that it refuses with an error in `skipped` are None.
     Raises `SentenceError` if `encode` raises another `ValueError`.
     """
     for number, (sentence, beside) in enumerate(sentences, start=1):
@@ -92,7 +65,7 @@ def encode_all(
         except skipped:
             encoded = None
         except ValueError as error:
-            raise SentenceError(number, str(error)) from error
+            raise SentenceError(number, str(error), getattr(sentence, "place", "")) from error
         yield encoded
 
 
@@ -101,50 +74,105 @@ def skipped_errors(skip_long: bool, skip_empty: bool) -> tuple[type[ValueError],
     return (LongSentenceError,) * skip_long + (EmptySentenceError,) * skip_empty
 
 
-def encode_sentence(
-    sentence: Sentence,
-    tokenizer: PreTrainedTokenizerBase,
-    *,
-    tags: Sequence[str] | None = None,
-    initial: Tree | None = None,
-    punctuation: str = "attach",
-    word_tokenizer: Callable[[str], Sequence[Token]],
-    max_words: int = MAX_WORDS,
-    model_words: int | None = None,
-    model_tokens: int | None = None,
-    encode_words: Callable[[Sequence[str], PreTrainedTokenizerBase], dict[str, list[int]]] = encode,
-    tag_ids: Mapping[str, int] | None = None,
-    label_ids: Mapping[str, int] | None = None,
-    read_beside: Callable[[Sequence[str]], dict[str, list]] | None = None,
-    treebank_id: int | None = None,
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class SentenceEncoder:
     """
-    Words of a sentence (`words`), which of them the model sees (`keep`), and what `encode_words` makes of those; of
-    raw text also the `source`: `text`, `word_spans`, `start` and `multiword_tokens`, as a `Parse` has them. For a
-    model that reads tags (`tag_ids` are their numbers) also `tag_ids`, and if there is an initial tree `initial_heads`
-    and `initial_relations` (by the numbers in `label_ids`), of the words that it sees; and what `read_beside` gives of
-    them, and `treebank_ids`.
+    Makes the inputs of a model from a sentence.
 
-    `model_words` and `model_tokens` are as many as the model can see. `tags` and `initial` come before those of the
-    sentence itself.
-
-    Raises `LongSentenceError`, `EmptySentenceError`, and `ValueError` for half a character, a sentence of no form that
-    is known, another number of tags or heads than of words, or an initial tree that is none of this sentence or that
-    the model cannot use.
+    Args:
+        tokenizer (`PreTrainedTokenizerBase`): The model's tokenizer.
+        word_tokenizer (`Callable[[str], Sequence[Token]]`): Splits raw text into tokens.
+        abilities (`Abilities`): How the model reads words, how many at most, and what else it reads.
+        punctuation (`str`): As for [`parse`].
+        max_words (`int`): Most words of a sentence.
+        treebank_id (`int`, *optional*): The treebank whose habits the model follows.
+        encode_words (`Callable`): Makes ids of words.
     """
-    given = _as_dictionary(sentence)
-    words, multiword_tokens = _words_of(given, word_tokenizer, max_words)
-    keep = seen_mask(words, tokenizer, punctuation)
-    seen = [word for word, kept in zip(words, keep, strict=True) if kept]
-    _check_positions(len(seen), "words", model_words)
-    source = _source(given, words, multiword_tokens)
-    encoded = {"words": words, "keep": keep, "source": source, **encode_words(seen, tokenizer)}
-    _check_positions(len(encoded["input_ids"]), "tokens", model_tokens)
-    encoded |= encode_beside(seen, read_beside, treebank_id)
-    if tag_ids is not None:
-        encoded["tag_ids"] = encode_tags(given.get("tags") if tags is None else tags, keep, tag_ids)
-    initial = given.get("initial") if initial is None else initial
-    return encoded if initial is None else {**encoded, **encode_tree(initial, keep, label_ids)}
+
+    tokenizer: PreTrainedTokenizerBase
+    word_tokenizer: Callable[[str], Sequence[Token]]
+    abilities: Abilities = field(default_factory=Abilities)
+    punctuation: str = "attach"
+    max_words: int = MAX_WORDS
+    treebank_id: int | None = None
+    encode_words: Callable[[Sequence[str], PreTrainedTokenizerBase], dict[str, list[int]]] = encode
+
+    @classmethod
+    def of_model(cls, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, **options) -> "SentenceEncoder":
+        """An encoder that does what a model can read, in the way that it was trained on."""
+        abilities = abilities_of(model.config)
+        encode_words = encode_subwords if abilities.incremental else encode
+        return cls(tokenizer, abilities=abilities, **{"encode_words": encode_words, **options})
+
+    @cached_property
+    def _tag_ids(self) -> dict[str, int] | None:
+        return ids_of(self.abilities.tags)
+
+    @cached_property
+    def _label_ids(self) -> dict[str, int] | None:
+        return ids_of(self.abilities.initial_labels)
+
+    def __call__(
+        self, sentence: Any, tags: Sequence[str] | None = None, initial: Tree | None = None
+    ) -> dict[str, Any]:
+        """
+        Encodes a sentence, in any form that [`read_source`] takes. `tags` and `initial` have precedence over its own.
+
+        Returns:
+            `dict`: `words`; `keep`, a mask of those that the model sees, and their ids as `encode_words` gives them;
+                `layer`, the text layer as the arguments of a [`Parse`]; `tag_ids` for a model that reads tags;
+                `initial_heads` and `initial_relations` where there is an initial tree; and what else the model reads.
+
+        Raises:
+            LongSentenceError: more words than `max_words`, or than the model has positions for.
+            EmptySentenceError: no words.
+            ValueError: as [`read_source`]; another number of tags or heads than of words, an initial tree that is none
+                of this sentence or that the model cannot use.
+        """
+        source = read_source(sentence)
+        words, layer = self._words(source)
+        keep = seen_mask(words, self.tokenizer, self.punctuation)
+        seen = [word for word, kept in zip(words, keep, strict=True) if kept]
+        _check_positions(len(seen), "words", self.abilities.max_words)
+        encoded = {"words": words, "keep": keep, "layer": layer, **self.encode_words(seen, self.tokenizer)}
+        _check_positions(len(encoded["input_ids"]), "tokens", self.abilities.max_tokens)
+        encoded |= encode_beside(seen, self.abilities.read_beside, self.treebank_id)
+        if self._tag_ids is not None:
+            encoded["tag_ids"] = encode_tags(source.tags if tags is None else tags, keep, self._tag_ids)
+        initial = source.initial if initial is None else initial
+        return encoded if initial is None else {**encoded, **encode_tree(initial, keep, self._label_ids)}
+
+    def _words(self, source: SourceSentence) -> tuple[list[str], dict[str, Any]]:
+        """The words and the text layer, which has no spans of words that are not those of the text."""
+        multiword_tokens: Sequence[tuple[int, int]] = source.multiword_tokens
+        spans = source.word_spans
+        words = source.words
+        if words is None:
+            words, multiword_tokens = words_of_tokens(self.word_tokenizer(source.text or ""))
+        if not words:
+            raise EmptySentenceError("the sentence is empty")
+        if len(words) > self.max_words:
+            message = f"the sentence has {len(words)} words, more than the {self.max_words} of max_words"
+            raise LongSentenceError(message)
+        if spans is None and source.text is not None and source.source is None:
+            spans = find_words(source.text, words)
+            if source.is_text:
+                multiword_tokens = _checked_tokens(multiword_tokens, spans)
+        layer: dict[str, Any] = {"text": source.text, "word_spans": spans, "start": source.start}
+        layer |= {"multiword_tokens": multiword_tokens, "spaces_after": source.spaces_after}
+        return words, layer | {"metadata": source.metadata, "source": source.source}
+
+
+def _checked_tokens(
+    multiword_tokens: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]] | None
+) -> Sequence[tuple[int, int]]:
+    """The tokens; none if their words are no parts of the text. Raises `ValueError` for white space inside of one."""
+    if spans is None:
+        return []
+    for first, last in multiword_tokens:
+        if any(end != start for (_, end), (start, _) in pairwise(spans[first - 1 : last])):
+            raise ValueError(f"the words {first} to {last} are one token, but there is white space between them")
+    return multiword_tokens
 
 
 def encode_beside(
@@ -153,62 +181,6 @@ def encode_beside(
     """What a model reads of words beside their ids: what `read_beside` gives, and the treebank, if there is one."""
     beside = {} if read_beside is None else read_beside(words)
     return beside if treebank_id is None else beside | {"treebank_ids": [treebank_id] * len(words)}
-
-
-def _as_dictionary(sentence: Any) -> Mapping[str, Any]:
-    if hasattr(sentence, "to_sentence"):
-        return sentence.to_sentence()
-    sentence = as_sentence(sentence)
-    if isinstance(sentence, Mapping):
-        cells = {name: as_python(sentence[name]) for name in _GIVEN if name in sentence}
-        given = {name: value for name, value in cells.items() if value is not None}
-        if cells.keys() & _CONTENT and not given.keys() & _CONTENT:
-            raise EmptySentenceError("the sentence is empty")
-    else:
-        given = {"text" if isinstance(sentence, str) else "words": sentence}
-    words = given.get("words")
-    text = given.get("text")
-    is_known = isinstance(words, Sequence) and not isinstance(words, str)
-    if is_known or (words is None and isinstance(text, str)):
-        return given
-    raise ValueError(f"a sentence is a string, a list of words or a dictionary that has words, not {sentence!r}")
-
-
-def _words_of(
-    given: Mapping[str, Any], word_tokenizer: Callable[[str], Sequence[Token]], max_words: int
-) -> tuple[list[str], list[tuple[int, int]]]:
-    """The words, and of text also the first and the last one of each multiword token."""
-    multiword_tokens: list[tuple[int, int]] = []
-    if given.get("words") is None:
-        check_characters(given["text"])
-        words, multiword_tokens = words_of_tokens(word_tokenizer(given["text"]))
-    else:
-        words = list(given["words"])
-    for position, word in enumerate(words, start=1):
-        if not isinstance(word, str) or not word.strip():
-            raise ValueError(f"word {position} is {word!r}: words are strings that are not empty")
-        check_characters(word)
-    if not words:
-        raise EmptySentenceError("the sentence is empty")
-    if len(words) > max_words:
-        raise LongSentenceError(f"the sentence has {len(words)} words, more than the {max_words} of max_words")
-    return words, multiword_tokens
-
-
-def _source(
-    given: Mapping[str, Any], words: Sequence[str], multiword_tokens: Sequence[tuple[int, int]]
-) -> dict[str, Any]:
-    """The part of raw text that a parse keeps. Words that are no parts of the text make up no tokens of it."""
-    if given.get("words") is not None:
-        return {}
-    spans = find_words(given["text"], words)
-    source = {"text": given["text"], "word_spans": spans, "start": given.get("start", 0), "multiword_tokens": []}
-    if spans is None:
-        return source
-    for first, last in multiword_tokens:
-        if any(end != start for (_, end), (start, _) in pairwise(spans[first - 1 : last])):
-            raise ValueError(f"the words {first} to {last} are one token, but there is white space between them")
-    return source | {"multiword_tokens": multiword_tokens}
 
 
 def seen_mask(words: Sequence[str], tokenizer: PreTrainedTokenizerBase, punctuation: str = "attach") -> list[bool]:

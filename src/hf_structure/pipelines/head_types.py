@@ -18,7 +18,7 @@ from hf_structure.metrics.head_types import HeadTypeCorrelation, HeadTypes
 from hf_structure.models.structformer.modeling_structformer import StructFormerPreTrainedModel
 from hf_structure.models.udgn.modeling_udgn import UDGNPreTrainedModel
 from hf_structure.pipelines.attention import eager_attention
-from hf_structure.pipelines.encoding import encode_all, encode_sentence, encoding_options
+from hf_structure.pipelines.encoding import SentenceEncoder, encode_all
 from hf_structure.pipelines.loading import MASKED, compute_device, load_model
 from hf_structure.tokenization import is_word_level
 
@@ -67,9 +67,9 @@ def head_types(
     """
     model, tokenizer = load_model(model, tokenizer, device, *MASKED)
     _check(model, tokenizer)
-    options = {"punctuation": "drop", "word_tokenizer": str.split, **encoding_options(model)}
+    encoder = SentenceEncoder.of_model(model, tokenizer, punctuation="drop", word_tokenizer=str.split)
     conventions = {"ignore_labels": ignore_labels, "universal_labels": universal_labels}
-    encode = partial(_arcs, tokenizer=tokenizer, options=options, **conventions)
+    encode = partial(_arcs, encoder=encoder, **conventions)
     trees: Any = encode_all(((sentence, {}) for sentence in sentences), encode)
     collate = WordCollator()
     up: Any = None
@@ -101,15 +101,11 @@ def _check(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
 
 
 def _arcs(
-    sentence: ConlluSentence,
-    tokenizer: PreTrainedTokenizerBase,
-    ignore_labels: Collection[str],
-    universal_labels: bool,
-    options: dict,
+    sentence: ConlluSentence, encoder: SentenceEncoder, ignore_labels: Collection[str], universal_labels: bool
 ) -> Arcs:
     if sentence.heads is None:
         raise ValueError("words without a head: there are no dependencies")
-    encoded = encode_sentence({"words": sentence.forms}, tokenizer, **options)
+    encoded = encoder({"words": sentence.forms})
     seen = {word: place for place, word in enumerate(np.flatnonzero(encoded["keep"]).tolist())}
     scored = scored_words(len(sentence.forms), encoded["keep"], sentence.deprels, ignore_labels)
     pairs = [(word, sentence.heads[word] - 1) for word in scored if sentence.heads[word] - 1 in seen]

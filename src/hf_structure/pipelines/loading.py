@@ -24,7 +24,8 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from hf_structure.auto import LOADING
+from hf_structure.abilities import abilities_of
+from hf_structure.auto import LOADING, AutoModelForDependencyParsing
 from hf_structure.data.text import TOKENIZERS, WORD_TOKENIZERS, Token
 from hf_structure.hub.locating import resolve_model
 from hf_structure.hub.suggestions import with_suggestions
@@ -83,6 +84,22 @@ def load_model(
     options = (folder, auto_class, purpose, optional_weights, dtype or torch.float32, trust_remote_code, device)
     model, saved_tokenizer = loaded_model(options, modified, partial(_load, *options))
     return model, tokenizer or saved_tokenizer
+
+
+def load_parser(
+    model: str | Path | PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """See [`load_model`]; raises `ValueError` for a model that does not parse, too."""
+    kind = (AutoModelForDependencyParsing, "model that parses", "lm_head")
+    model, tokenizer = load_model(model, tokenizer, device, *kind, dtype, revision, trust_remote_code)
+    if not hasattr(model, "decode") or not abilities_of(model.config).structures:
+        raise ValueError(f"this {type(model).__name__} does not parse: it gives no structure")
+    return model, tokenizer
 
 
 def choose_word_tokenizer(

@@ -1,14 +1,219 @@
-"""The choices of the pipelines, for modules that name them without computing anything."""
+"""The options of parsing, and the choices of the pipelines, for modules that name them without computing anything."""
+
+import collections.abc
+import difflib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from inspect import cleandoc
+from numbers import Integral
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 DEFAULT_PARSER = "rngt-en"
 DEFAULT_SCORER = "gilt-en"
-DTYPES = ("float32", "bfloat16", "float16", "float64", "int8")
 CORRECTIONS = ("oh-schuler", "pimentel-meister")
 MASKINGS = ("within_word", "original")
 MAX_WORDS = 1000
 POOLING = ("mean", "first", "last")  # of the pieces of a word
-PUNCTUATION = ("attach", "drop", "parse")
-SENTENCES = ("line", "split", "model")
-STRUCTURES = ("dependency", "constituency", "both", "graph")
 NAMES = {"dependency": "dependency trees", "constituency": "constituency trees", "graph": "dependency graphs"}
 WORD_ARRAYS = ("vectors", "attention", "arcs", "tapes")
+
+Splitter = Literal["line", "split", "model", "auto"] | Callable[[str], list[str]]
+LineBreaks = Literal["end", "space"]
+Structure = Literal["dependency", "constituency", "both", "graph"]
+Decoder = Literal["tree", "projective", "argmax"]
+Punctuation = Literal["attach", "drop", "parse"]
+# A function gives words, and tuples of words for a token of the text that is several words: ("do", "n't").
+WordTokenizer = Literal["english", "spaces", "unicode"] | Callable[[str], Sequence[str | tuple[str, ...]]]
+Precision = Literal["float32", "bfloat16", "float16", "float64", "int8"]
+
+SENTENCES: tuple[str, ...] = get_args(get_args(Splitter)[0])
+LINE_BREAKS: tuple[str, ...] = get_args(LineBreaks)
+STRUCTURES: tuple[str, ...] = get_args(Structure)
+PUNCTUATION: tuple[str, ...] = get_args(Punctuation)
+DTYPES: tuple[str, ...] = get_args(Precision)
+
+
+@dataclass(frozen=True)
+class Option:
+    """
+    One field of [`ParseOptions`], read off its annotation and docstring.
+
+    Args:
+        name (`str`): Its name.
+        default (`Any`): Its default.
+        type (`Any`): Its annotation.
+        kind (`type`): The type of its values: `bool`, `int` (at least 1) or `str`.
+        choices (`tuple[str, ...]`): Its values, if they have names.
+        is_optional (`bool`): It may be None.
+        takes_function (`bool`): It may be a function.
+        is_open (`bool`): It may be a value of another library, which is checked where that is used.
+        help (`str`): Its description, without markup.
+    """
+
+    name: str
+    default: Any
+    type: Any
+    kind: type
+    choices: tuple[str, ...]
+    is_optional: bool
+    takes_function: bool
+    is_open: bool
+    help: str
+
+    def check(self, value: Any) -> None:
+        """Raises `ValueError` for a value that it cannot have."""
+        if self.is_open or (self.is_optional and value is None) or (self.takes_function and callable(value)):
+            return
+        if self.choices:
+            if not isinstance(value, str) or value not in self.choices:
+                function = ", or a function" if self.takes_function else ""
+                raise ValueError(f"{self.name} must be one of {', '.join(self.choices)}{function}, not {value!r}")
+        elif self.kind is int:
+            check_number(self.name, value)
+        elif self.kind is bool:
+            if isinstance(value, str | Sequence) or value not in (True, False):
+                raise ValueError(f"{self.name} must be True or False, not {value!r}")
+        elif not isinstance(value, str):
+            raise ValueError(f"{self.name} must be a string, not {value!r}")
+
+
+def check_number(name: str, value: Any) -> None:
+    """Raises `ValueError` unless a value is a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, not {value}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParseOptions:
+    """
+    How text is parsed: the options of [`parse`], [`Parser`], the pipelines, the command `hf-structure parse`, spaCy's
+    component and `annotate_corpus.py`, which all read them here.
+
+    Args:
+        sentences (`"line"`, `"split"`, `"model"`, `"auto"` or `Callable[[str], list[str]]`, *optional*):
+            The sentences of raw text: a string, or a line of a file, is one (`line`), rules find them (`split`; for
+            the word tokenizer `unicode`, the rules for any language), the model finds them (`model`), the model if it
+            can, else the rules (`auto`), or a function finds them. By default a string is one, and there is a warning
+            where the rules find several.
+        line_breaks (`"end"` or `"space"`, defaults to `"end"`):
+            Whether a line break ends a sentence where sentences are found (`end`), or is white space like any other
+            (`space`). An empty line ends one in any case.
+        structure (`"dependency"`, `"constituency"`, `"both"` or `"graph"`, *optional*):
+            The kind of structure; by default all that the model gives.
+        decoder (`"tree"`, `"projective"` or `"argmax"`, defaults to `"tree"`):
+            The best tree with one root (`tree`), the best such tree without crossing arcs (`projective`), or the best
+            head of each word, no tree in general (`argmax`). Models differ in what they offer.
+        k (`int`, defaults to 1):
+            Number of trees or graphs of each sentence, best first.
+        beam_size (`int`, *optional*):
+            For models that build a structure step by step: number of derivations, graphs or trees followed; 1 is
+            greedy. By default 1, or `4 * k` if `k` is more than 1; of language models at least 16.
+        rounds (`int`, *optional*):
+            For models that refine their trees: how often at most.
+        marginals (`bool`, defaults to `False`):
+            Adds the probabilities of all arcs over all trees (for models with a beam, over its trees or graphs).
+        punctuation (`"attach"`, `"drop"` or `"parse"`, defaults to `"attach"`):
+            For a model trained without punctuation: put marks into its tree by rule (`attach`), leave them out of the
+            tree (`drop`), or show them to the model as words (`parse`). Marks alone are always parsed as words.
+        word_tokenizer (`"english"`, `"spaces"`, `"unicode"` or `Callable`, *optional*):
+            How raw text is split into words: by rules for English, at spaces, by Unicode for any language, or by a
+            function that gives words, and tuples of words for a token that is several. By default as the model says.
+        treebank (`str`, *optional*):
+            For a model that has learned from several treebanks: the one whose habits it follows; by default the first.
+        max_words (`int`, defaults to 1000):
+            Refuses longer sentences: memory grows with the square of the length.
+        skip_long (`bool`, defaults to `False`):
+            Leaves out sentences of more words than `max_words` or than the model has positions for, instead of an
+            error.
+        skip_empty (`bool`, defaults to `False`):
+            Leaves out sentences without words, such as missing values of a column, instead of an error.
+        batch_size (`int`, defaults to 64):
+            Sentences that the model reads at once, at most: where lengths differ much, batches are smaller.
+        device (`str`, `int` or `torch.device`, *optional*):
+            Where to compute: `cpu`, `cuda`, ... By default where a loaded model is, else on a GPU if there is one.
+        dtype (`"float32"`, `"bfloat16"`, `"float16"`, `"float64"`, `"int8"` or `torch.dtype`, *optional*):
+            Precision to compute in: by default that of a loaded model, else float32. `bfloat16` is faster on
+            processors and GPUs that have instructions for it, and changes a few heads in a thousand; `int8` is for
+            CPUs: the linear layers multiply 8-bit integers.
+        revision (`str`, *optional*):
+            Branch, tag or commit of a model on the Hub; also as part of its name, `org/model@revision`.
+        trust_remote_code (`bool`, defaults to `False`):
+            Runs code that comes with the model.
+        progress (`bool`, defaults to `False`):
+            Shows a progress bar.
+
+    Raises:
+        ValueError: an option that has no such value.
+        TypeError: there is no such option.
+    """
+
+    sentences: Splitter | None = None
+    line_breaks: LineBreaks = "end"
+    structure: Structure | None = None
+    decoder: Decoder = "tree"
+    k: int = 1
+    beam_size: int | None = None
+    rounds: int | None = None
+    marginals: bool = False
+    punctuation: Punctuation = "attach"
+    word_tokenizer: WordTokenizer | None = None
+    treebank: str | None = None
+    max_words: int = MAX_WORDS
+    skip_long: bool = False
+    skip_empty: bool = False
+    batch_size: int = 64
+    device: str | Any = None  # torch's own values are checked where a model is loaded: nothing imports torch here
+    dtype: Precision | Any = None
+    revision: str | None = None
+    trust_remote_code: bool = False
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        for option in OPTIONS.values():
+            option.check(getattr(self, option.name))
+
+
+def _described(annotated: type) -> dict[str, str]:
+    """The descriptions in the `Args` of a docstring, by name, without backticks. There are none under `python -OO`."""
+    found = re.findall(r"^ {4}(\w+) \(.*\):\n((?: {8}.*\n)+)", cleandoc(annotated.__doc__ or ""), re.MULTILINE)
+    return {name: " ".join(text.replace("`", "").split()) for name, text in found}
+
+
+def _options() -> dict[str, Option]:
+    descriptions = _described(ParseOptions)
+    hints = get_type_hints(ParseOptions)
+    found = {}
+    for field in fields(ParseOptions):
+        parts = get_args(hints[field.name]) or (hints[field.name],)
+        literals = [part for part in parts if get_origin(part) is Literal]
+        if get_origin(hints[field.name]) is Literal:
+            literals = [hints[field.name]]
+        choices = tuple(name for literal in literals for name in get_args(literal))
+        found[field.name] = Option(
+            field.name,
+            field.default,
+            hints[field.name],
+            kind=str if choices else parts[0],
+            choices=choices,
+            is_optional=NoneType in parts,
+            takes_function=any(get_origin(part) is collections.abc.Callable for part in parts),
+            is_open=Any in parts,
+            help=descriptions.get(field.name, ""),
+        )
+    return found
+
+
+OPTIONS: Mapping[str, Option] = _options()
+
+
+def check_names(options: Mapping[str, Any]) -> None:
+    """Raises `TypeError` for the name of an option that there is not, with the nearest that there is."""
+    for name in options:
+        if name not in OPTIONS:
+            nearest = difflib.get_close_matches(name, OPTIONS, n=1)
+            hint = f": did you mean {nearest[0]!r}?" if nearest else f"; there are {', '.join(OPTIONS)}"
+            raise TypeError(f"there is no option {name!r}{hint}")

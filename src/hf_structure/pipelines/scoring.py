@@ -25,7 +25,7 @@ from hf_structure.abilities import abilities_of
 from hf_structure.algorithms.beam import default_max_tokens
 from hf_structure.data.batching import token_budget_batches
 from hf_structure.data.collators import WordCollator, pad_words
-from hf_structure.data.sentences import EmptySentenceError, LongSentenceError, Sentence, read_batch, read_sentence
+from hf_structure.data.sentences import EmptySentenceError, LongSentenceError, Sentence, read_batch, read_source
 from hf_structure.data.text import find_words
 from hf_structure.hub.locating import resolve_model
 from hf_structure.metrics.language_model import language_model_scores
@@ -393,10 +393,7 @@ def _encode(
     sentence: Sentence, encode: Callable[[Sentence], dict[str, Any]], model: PreTrainedModel
 ) -> dict[str, Any]:
     """The fields of [`SentenceScore`] without surprisals, and `input_ids`."""
-    sentence = read_sentence(sentence)
-    if not all(isinstance(word, str) for word in sentence):
-        raise ValueError(f"a sentence is a string or a list of words, not {sentence!r}")
-    encoded = encode(sentence)
+    encoded = encode(read_source(sentence).content)
     longest = abilities_of(model.config).max_tokens
     # The end token is read by a search, and by a masked model.
     length = len(encoded["input_ids"]) - (not abilities_of(model.config).incremental and not is_masked(model))

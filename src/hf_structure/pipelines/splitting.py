@@ -2,11 +2,13 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from hf_structure.data.scripts import script_sentence_spans
-from hf_structure.data.text import Token, find_words, sentence_spans, unicode_words
+from hf_structure.data.sentences import SourceSentence
+from hf_structure.data.text import EMPTY_LINE, Token, find_words, sentence_spans, unicode_words
 from hf_structure.pipelines.options import SENTENCES
 from hf_structure.user_warnings import warn_user
 
@@ -20,10 +22,9 @@ USUAL = 320  # characters; of longer texts, fewer are split together
 
 def choose_splitter(
     sentences: str | Callable[[str], list[str]] | None,
-    tags: object,
-    initial: object,
     by_model: Callable[[], Split],
     word_tokenizer: Callable[[str], Sequence[Token]],
+    line_breaks: str = "end",
 ) -> Split | None:
     """
     What splits text, if it is to be split; `by_model` gives what does so by a model. Where words are those of any
@@ -34,8 +35,6 @@ def choose_splitter(
         raise ValueError(f"sentences must be one of {', '.join(SENTENCES)}, or a function, not {sentences!r}")
     if sentences in (None, "line"):
         return None
-    if not (tags is None and initial is None):
-        raise ValueError("tags and initial trees are those of sentences: they need sentences='line'")
     if sentences == "model":
         return by_model()
     if callable(sentences):
@@ -53,26 +52,45 @@ def _given_spans(split: Callable[[str], list[str]], text: str) -> list[tuple[int
 
 
 def split_texts(
-    texts: Iterable[Any], counts: deque[int], split: Split = BY_RULES, batch_size: int = 64
-) -> Iterator[Any]:
+    sources: Iterable[SourceSentence], counts: deque[int], split: Split = BY_RULES, batch_size: int = 64
+) -> Iterator[SourceSentence]:
     """
-    The sentences of each string, as dictionaries of `text` and `start`, its offset in the string. Anything else is one
-    sentence. The number of sentences of a text is added to `counts` before the first of them is given. Several batches
-    of texts are split together, so that those of similar lengths can be.
+    Parts raw texts into sentences, each with its offset and the white space around it; what has words already is one
+    sentence. The first sentence after an empty line begins a paragraph. The number of sentences of each source is
+    added to `counts` before the first of them is given. Several batches of texts are split together, so that those of
+    similar lengths can be.
     """
-    for window in windows(texts, AHEAD * batch_size * USUAL, _size):
-        found = iter(split([text for text in window if isinstance(text, str)]))
-        for text in window:
-            spans = next(found) if isinstance(text, str) else None
-            counts.append(1 if spans is None else len(spans))
-            if spans is None:
-                yield text
-            else:
-                yield from ({"text": text[start:end], "start": start} for start, end in spans)
+    for window in windows(sources, AHEAD * batch_size * USUAL, _size):
+        found = iter(split([source.text or "" for source in window if source.is_text]))
+        for source in window:
+            if not source.is_text:
+                counts.append(1)
+                yield source
+                continue
+            spans = next(found)
+            counts.append(len(spans))
+            yield from parts_of(source, spans)
 
 
-def _size(text: Any) -> int:
-    return max(len(text), USUAL) if isinstance(text, str) else USUAL
+def parts_of(source: SourceSentence, spans: Spans) -> Iterator[SourceSentence]:
+    """The sentences of a text. Comments stay with the first."""
+    text = source.text or ""
+    starts = [start for start, _ in spans[1:]]
+    metadata = source.metadata
+    for (start, end), following in zip(spans, [*starts, len(text)], strict=False):
+        spaces = text[end:following]
+        yield replace(
+            source,
+            text=text[start:end],
+            start=source.start + start,
+            spaces_after=spaces if following < len(text) else spaces + source.spaces_after,
+            metadata=metadata,
+        )
+        metadata = {"newpar": ""} if EMPTY_LINE.search(spaces) else {}
+
+
+def _size(source: SourceSentence) -> int:
+    return max(len(source.text), USUAL) if source.text is not None and source.is_text else USUAL
 
 
 def windows(items: Iterable[T], size: int, size_of: Callable[[T], int] = lambda _: 1) -> Iterator[list[T]]:
@@ -108,17 +126,17 @@ def regroup(values: Iterable[T], counts: deque[int]) -> Iterator[list[T]]:
     yield from ([] for _ in counts)
 
 
-def warn_of_several(inputs: Iterable[T], better: str) -> Iterator[T]:
+def warn_of_several(sources: Iterable[SourceSentence], better: str, line_breaks: str) -> Iterator[SourceSentence]:
     """
-    Passes sentences on. Warns of the first string that holds several sentences according to the rules; `better` is
+    Passes sentences on. Warns of the first raw text that holds several sentences according to the rules; `better` is
     what should split it.
     """
     has_warned = False
-    for item in inputs:
-        if not has_warned and isinstance(item, str) and (number := len(sentence_spans(item))) > 1:
+    for source in sources:
+        if not has_warned and source.is_text and (number := len(sentence_spans(source.text or ""))) > 1:
             has_warned = True
             warn_user(
                 f"a string with {number} sentences is parsed as one: sentences={better!r} parses each, and "
                 "sentences='line' says that it is one"
             )
-        yield item
+        yield source

@@ -4,43 +4,25 @@ imported.
 """
 
 import logging
-import types
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from transformers import PreTrainedTokenizerBase
 from transformers.pipelines import PIPELINE_REGISTRY, Pipeline
 
-from hf_structure.abilities import abilities_of
 from hf_structure.auto import AutoModelForConstituencyParsing, AutoModelForDependencyParsing
 from hf_structure.hub.locating import CHECKPOINTS
-from hf_structure.pipelines.assembling import assemble_parse, sentences_of
-from hf_structure.pipelines.encoding import (
-    Sentence,
-    encode_sentence,
-    encoding_options,
-    is_one_sentence,
-    read_sentences,
-    skipped_errors,
-)
-from hf_structure.pipelines.loading import choose_tokenizer
 from hf_structure.pipelines.options import DEFAULT_PARSER
-from hf_structure.pipelines.parsing import (
-    check_input,
-    check_punctuation,
-    choose_structures,
-    choose_treebank,
-    decode_batch,
-    search_options,
-)
+from hf_structure.pipelines.parser import Parser
+from hf_structure.structures.parse import Parse
+from hf_structure.structures.parses import Parses
 
 
 class ParsingPipeline(Pipeline):
     """
-    Sentences in, JSON-ready dictionaries of [`~hf_structure.structures.Parse`] out, None for a sentence that is left
-    out. A sentence is a string, a list of words, or a dictionary of `words` (or `text`) and, optionally, `tags` and
-    `initial`, each as for [`parse`].
+    A [`Parser`] whose results are JSON-ready: the dictionaries of [`~hf_structure.structures.Parse`], None for a
+    sentence that is left out. It takes what [`parse`] takes, with its options, when it is made or called.
     """
 
     structure: str  # what is given if the call does not say otherwise
@@ -51,104 +33,76 @@ class ParsingPipeline(Pipeline):
     _load_feature_extractor = False
     _load_tokenizer = True
 
-    def __init__(self, *args, structure: str | None = None, **kwargs):
-        super().__init__(*args, structure=structure or self.structure, **kwargs)
-        check_input(self.model, self.tokenizer)
+    def __init__(self, *args, **kwargs):
+        self._given: dict[str, Any] = {}
+        super().__init__(*args, **{"structure": self.structure, **kwargs})
 
-    def __call__(self, inputs: Sentence | Iterable[Sentence], *args, **options):
-        """A string gives one dictionary, inputs with a length a list of them, other inputs an iterator."""
-        if not isinstance(inputs, torch.utils.data.Dataset | types.GeneratorType):  # which transformers knows
-            found: Any = read_sentences(inputs)
-            if not is_one_sentence(found):
-                is_list = isinstance(found, Sized)
-                found = (sentence for sentence in found)
-                found = list(found) if is_list else found
-            inputs = found
-        return [] if inputs == [] else super().__call__(inputs, *args, **options)
+    def __call__(self, inputs: Any, *args, tags: Any = None, initial: Any = None, **options):
+        """
+        A sentence gives one dictionary, inputs with a length a list of them, other inputs an iterator. With
+        `sentences`, each text gives a list.
+        """
+        options.pop("num_workers", None)  # reading takes no time beside the model
+        parser = self._parser(**options)
+        if isinstance(inputs, torch.utils.data.Dataset) and not isinstance(inputs, Iterable):
+            inputs = _Items(inputs)
+        return _ready(parser(inputs, tags=tags, initial=initial))
 
-    def _sanitize_parameters(
-        self,
-        structure=None,
-        decoder=None,
-        k=None,
-        beam_size=None,
-        rounds=None,
-        marginals=None,
-        punctuation=None,
-        word_tokenizer=None,
-        treebank=None,
-        max_words=None,
-        skip_long=None,
-        skip_empty=None,
-    ):
-        def given(**options):
-            return {name: value for name, value in options.items() if value is not None}
+    def _parser(self, **options) -> Parser:
+        if self._batch_size is not None:  # which transformers takes out of the options
+            options = {"batch_size": self._batch_size, **options}
+        return Parser(self.model, tokenizer=self.tokenizer, **{**self._given, **options})
 
-        if punctuation is not None:
-            check_punctuation(punctuation)
-        structures = structure and choose_structures(self.model, structure)  # else those of the constructor
-        if word_tokenizer is not None:
-            word_tokenizer = choose_tokenizer(self.tokenizer, word_tokenizer)
-        reading = {"word_tokenizer": word_tokenizer, "max_words": max_words}
-        reading["treebank_id"] = choose_treebank(self.model, treebank)
-        return (
-            given(punctuation=punctuation, **reading, skip_long=skip_long, skip_empty=skip_empty),
-            given(decoder=decoder, k=k, marginals=marginals, **search_options(self.model, beam_size, rounds)),
-            given(structures=structures, punctuation=punctuation),
-        )
+    def _sanitize_parameters(self, **options):
+        """Keeps the options that the pipeline is made with. The steps, which the base class asks for, have none."""
+        self._given = options
+        self._parser()  # raises errors of options
+        return {}, {}, {}
 
-    def preprocess(
-        self, inputs: Sentence, skip_long: bool = False, skip_empty: bool = False, **options
-    ) -> dict[str, Any]:
-        options = {"word_tokenizer": choose_tokenizer(self.tokenizer), **encoding_options(self.model), **options}
-        try:
-            encoded = encode_sentence(inputs, self.tokenizer, **options)
-        except skipped_errors(skip_long, skip_empty):
-            encoded = None
-        return {"encoded": encoded}
+    def preprocess(self, inputs: Any) -> dict[str, Any]:
+        return {"inputs": inputs}
 
-    def _forward(self, model_inputs: dict[str, Any], **options) -> dict[str, Any]:
-        encoded = model_inputs["encoded"]  # of one sentence, or with batch_size a list
-        batch = encoded if isinstance(encoded, list) else [encoded]
-        places = [place for place, sentence in enumerate(batch) if sentence is not None]
-        if not places:
-            return {"encoded": encoded}
-        decoded: list[dict | None] = [None] * len(batch)
-        found = sentences_of(decode_batch([batch[place] for place in places], self.model, **options))
-        for place, sentence in zip(places, found, strict=True):
-            decoded[place] = sentence
-        return {"encoded": encoded, "decoded": decoded if isinstance(encoded, list) else decoded[0]}
+    def _forward(self, model_inputs: dict[str, Any]) -> dict[str, Any]:
+        return {"parses": self._parser()(model_inputs["inputs"])}
 
-    def postprocess(self, model_outputs: dict[str, Any], **options) -> dict[str, Any] | None:
-        if model_outputs["encoded"] is None:
-            return None
-        return assemble_parse(**model_outputs, abilities=abilities_of(self.model.config), **options)
+    def postprocess(self, model_outputs: dict[str, Any]) -> Any:
+        return _ready(model_outputs["parses"])
+
+
+class _Items:
+    """The items of a data set that only has a length and items by index, one by one."""
+
+    def __init__(self, dataset: Any):
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __iter__(self):
+        return (self.dataset[index] for index in range(len(self.dataset)))
+
+
+def _ready(parses: Any) -> Any:
+    """Parses as JSON-ready values."""
+    if isinstance(parses, Parse | Parses):
+        return parses.to_dict()
+    return None if parses is None else map(_ready, parses)
 
 
 class DependencyParsingPipeline(ParsingPipeline):
-    """
-    `pipeline("dependency-parsing", model=...)`: the dependency trees of sentences. Options as in [`parse`]:
-    `structure`, `decoder`, `k`, `beam_size`, `rounds`, `marginals`, `punctuation`, `word_tokenizer`, `treebank`,
-    `max_words`, `skip_long`, `skip_empty`.
-    """
+    """`pipeline("dependency-parsing", model=...)`: the dependency trees of sentences. Options as in [`parse`]."""
 
     structure = "dependency"
 
 
 class ConstituencyParsingPipeline(ParsingPipeline):
-    """
-    `pipeline("constituency-parsing", model=...)`: the constituency trees of sentences. Options as in
-    [`DependencyParsingPipeline`].
-    """
+    """`pipeline("constituency-parsing", model=...)`: the constituency trees of sentences. Options as in [`parse`]."""
 
     structure = "constituency"
 
 
 class GraphParsingPipeline(ParsingPipeline):
-    """
-    `pipeline("graph-parsing", model=...)`: the dependency graphs of sentences. Options as in [`parse`]: `k`,
-    `beam_size`, `marginals`, `word_tokenizer`, `max_words`, `skip_long`, `skip_empty`.
-    """
+    """`pipeline("graph-parsing", model=...)`: the dependency graphs of sentences. Options as in [`parse`]."""
 
     structure = "graph"
 

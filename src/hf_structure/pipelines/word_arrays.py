@@ -16,7 +16,7 @@ from hf_structure.abilities import abilities_of
 from hf_structure.algorithms.graph import expand_tapes, prefix_tapes
 from hf_structure.data.batching import similar_length_batches
 from hf_structure.data.collators import WordCollator
-from hf_structure.data.sentences import as_sentence
+from hf_structure.data.sentences import is_one_sentence, read_batch
 from hf_structure.hub.locating import resolve_model
 from hf_structure.models.g2g_transformer.modeling_g2g_transformer import G2GTransformerForParsing
 from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM
@@ -25,18 +25,11 @@ from hf_structure.models.rng_transformer.modeling_rng_transformer import RNGTran
 from hf_structure.models.transformer_grammar.cache_transformer_grammar import GrammarCache
 from hf_structure.models.transformer_grammar.modeling_transformer_grammar import TransformerGrammarForCausalLM
 from hf_structure.pipelines.attention import eager_attention, structure_inputs
-from hf_structure.pipelines.encoding import (
-    encode_all,
-    encode_sentence,
-    encoding_options,
-    is_one_sentence,
-    read_sentences,
-    with_columns,
-)
-from hf_structure.pipelines.loading import WordTokenizer, compute_device, read_config
+from hf_structure.pipelines.encoding import SentenceEncoder, encode_all, read_all, with_columns
+from hf_structure.pipelines.loading import WordTokenizer, compute_device, load_parser, read_config
 from hf_structure.pipelines.masked_scoring import encode_masked, special_ends
 from hf_structure.pipelines.options import POOLING, WORD_ARRAYS
-from hf_structure.pipelines.parsing import decode_batch, load_parser, search_options
+from hf_structure.pipelines.parser import decode_batch, search_options
 from hf_structure.pipelines.scoring import is_masked, load_language_model, word_splitter
 from hf_structure.tokenization import encode as encode_from_zero
 from hf_structure.tokenization import encode_subwords
@@ -132,13 +125,15 @@ def word_arrays(
     if isinstance(arrays, str) or not set(arrays) <= set(WORD_ARRAYS):
         raise ValueError(f"arrays are some of {', '.join(WORD_ARRAYS)}, not {arrays!r}")
     model, tokenizer = _load(model, tokenizer, device, trust_remote_code)
-    options = _encoding(model, tokenizer) | {"word_tokenizer": word_splitter(model, tokenizer, word_tokenizer)}
-    encode = partial(encode_sentence, tokenizer=tokenizer, punctuation=punctuation, **options)
-    batch: Any = read_sentences(sentences)
+    words_of = word_splitter(model, tokenizer, word_tokenizer)
+    options = {"punctuation": punctuation, "word_tokenizer": words_of, **_encoding(model, tokenizer)}
+    encoder = SentenceEncoder.of_model(model, tokenizer, **options)
+    batch: Any = sentences if is_one_sentence(sentences) else read_batch(sentences)
     is_one = is_one_sentence(batch)
-    encoded: list[Any] = list(encode_all(with_columns(map(as_sentence, [batch] if is_one else batch)), encode))
+    sources = read_all([batch] if is_one else batch)
+    encoded: list[Any] = list(encode_all(with_columns(sources), encoder))
     found: list[Any] = [None] * len(encoded)
-    first = 1 - int(options["encode_words"] is encode_from_zero)
+    first = 1 - int(encoder.encode_words is encode_from_zero)
     read = partial(_read_batch, model=model, arrays=arrays, beam_size=beam_size, first=first)
     with eager_attention(model), tqdm(total=len(encoded), unit=" sentences", disable=not progress) as bar:
         for places in similar_length_batches([len(each["input_ids"]) for each in encoded], batch_size):
@@ -163,16 +158,14 @@ def _load(
 
 
 def _encoding(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-    """Options of [`encode_sentence`]; language models without structures read what they were trained on."""
-    options = encoding_options(model)
+    """How words become ids, where a language model without structures was trained on others."""
     abilities = abilities_of(model.config)
-    if not abilities.structures:
-        if not is_masked(model):
-            options["encode_words"] = encode_subwords
-        elif abilities.reads == "text":
-            ends = special_ends(tokenizer)
-            options["encode_words"] = lambda words, tokenizer: encode_masked(words, tokenizer, str.split, ends)
-    return options
+    if not abilities.structures and not is_masked(model):
+        return {"encode_words": encode_subwords}
+    if not abilities.structures and abilities.reads == "text":
+        ends = special_ends(tokenizer)
+        return {"encode_words": lambda words, tokenizer: encode_masked(words, tokenizer, str.split, ends)}
+    return {}
 
 
 def _read_batch(

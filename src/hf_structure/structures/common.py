@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
 
+from hf_structure.data.conllu import comment_line
+
 _SHOWN = 4  # words of a sentence in its short form
 _NOT_IN_MISC = re.compile(r"[|\t\n\r\0]")  # what parts its entries, columns and lines
 _TOLERANCE = 1e-4  # a probability computed in float32 may leave [0, 1] by so much
@@ -26,6 +28,10 @@ class Drawn:
         from hf_structure.drawing.saving import save_structures
 
         save_structures([self], path)
+
+    def numbered(self, number: int) -> dict[str, str]:
+        """The comment that numbers it in a file of CoNLL-U."""
+        return {"sent_id": str(number)}
 
     def _repr_html_(self) -> str:
         from hf_structure.drawing.html import picture
@@ -114,7 +120,7 @@ def conllu_comments(metadata: Mapping[str, str] | None, log_probability: float |
     metadata = dict(metadata or {})
     if log_probability is not None:
         metadata["log_probability"] = f"{log_probability:.6g}"
-    return [f"# {key} = {value}" for key, value in metadata.items()]
+    return [comment_line(key, value) for key, value in metadata.items()]
 
 
 def _json_ready(value: Any) -> Any:

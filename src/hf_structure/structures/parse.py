@@ -5,7 +5,14 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from hf_structure.data.conllu import check_multiword_tokens
+from hf_structure.data.conllu import (
+    ConlluSentence,
+    check_multiword_tokens,
+    parse_sentence,
+    read_conllu,
+    without_probabilities,
+)
+from hf_structure.data.normalization import is_punctuation
 from hf_structure.structures.common import Drawn, Value, as_tuple, check_length, freeze, short_repr
 from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.dependency_graph import DependencyGraph
@@ -46,14 +53,23 @@ class Parse(Drawn, Value, TreeOfWords):
         distances (`SyntacticDistances`, *optional*):
             Of the words that the model saw, which may be fewer than these.
         text (`str`, *optional*):
-            The sentence as it was written, if it came as text.
+            The sentence as it was written, if it came as text or with its text.
         word_spans (`Sequence[tuple[int, int]]`, *optional*):
-            Start and end of each word in `text`; None where the words are no parts of it.
+            Start and end of each word in `text`; None where the words are no parts of it. Words that are no parts of
+            their multiword token (`de` and `le` of `du`) have its whole span.
         start (`int`):
-            Where `text` begins in a longer text that was split into sentences.
+            Offset of `text` in a longer text that was split into sentences.
         multiword_tokens (`Sequence[tuple[int, int]]`):
             The first and the last word, from 1, of each token of `text` that is several words: `(1, 2)` where `don't`
-            became `do` and `n't`. Together the words are the token.
+            became `do` and `n't`.
+        spaces_after (`str`):
+            White space between `text` and what follows in a longer text.
+        metadata (`Mapping[str, str]`):
+            Comments of CoNLL-U, such as `newdoc id`, `newpar`, `sent_id` and `text`; a comment without `=` has an
+            empty value.
+        source (`ConlluSentence`, *optional*):
+            The sentence as it came in CoNLL-U. `to_conllu` gives it back with other heads and labels, and with the
+            columns that the model predicts; what else it has, multiword tokens, empty nodes and MISC, stays.
 
     Raises:
         ValueError: marginals of another shape, more words in a structure than in `words`, trees over different words,
@@ -71,6 +87,9 @@ class Parse(Drawn, Value, TreeOfWords):
     word_spans: Sequence[tuple[int, int]] | None = field(default=None, compare=False)
     start: int = field(default=0, compare=False)
     multiword_tokens: Sequence[tuple[int, int]] = field(default=(), compare=False)
+    spaces_after: str = field(default="", compare=False)
+    metadata: Mapping[str, str] = field(default_factory=dict, compare=False)
+    source: ConlluSentence | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         freeze(self, "words", "alternatives")
@@ -98,9 +117,19 @@ class Parse(Drawn, Value, TreeOfWords):
         for name, kind in _PARTS.items():
             if values.get(name) is not None:
                 values[name] = kind.from_dict(values[name])
+        if isinstance(source := values.get("source"), str):
+            values["source"] = parse_sentence(list(enumerate(source.rstrip("\n").split("\n"), start=1)), "source")
         kind = DependencyGraph if values.get("graph") is not None else DependencyTree
         values["alternatives"] = [kind.from_dict(structure) for structure in values.get("alternatives", ())]
         return cls(**values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as JSON-ready values, `source` as lines of CoNLL-U; `from_dict` takes them back."""
+        values = super().to_dict()
+        for name in _SOURCE:  # of text only: many sentences have none of it
+            if not values[name]:
+                del values[name]
+        return values | ({} if self.source is None else {"source": str(self.source)})
 
     def initial_tree(self) -> tuple[Sequence[int], Sequence[str] | None]:
         """The heads and labels that a parser starts from. Raises `ValueError` without a dependency tree."""
@@ -108,26 +137,82 @@ class Parse(Drawn, Value, TreeOfWords):
             raise ValueError("the initial parse has no dependency tree")
         return self.dependency.initial_tree()
 
-    def to_conllu(self, metadata: Mapping[str, str] | None = None) -> str:
+    def to_conllu(self, metadata: Mapping[str, str] | None = None, spaces_after: bool = False) -> str:
         """
-        The dependency tree or graph as `DependencyTree.to_conllu` or `DependencyGraph.to_conllu` writes it. Where the
-        text is known, `# text`, lines of multiword tokens (`1-2`), and `SpaceAfter=No` where no white space follows
-        are added.
+        The dependency tree or graph as one sentence of CoNLL-U, with the text layer.
+
+        A sentence that came in CoNLL-U is the same but for heads, labels (of a graph: DEPS) and what else the model
+        predicts. Other sentences have `# text`, lines of multiword tokens (`1-2`), and `SpaceAfter=No` where no white
+        space follows; probabilities go to MISC (`HeadProb=0.87|LabelProb=0.9`).
+
+        Args:
+            metadata (`Mapping[str, str]`, *optional*):
+                Comments to write above: `{"sent_id": "1"}` -> `# sent_id = 1`. They replace those of the same name.
+            spaces_after (`bool`, defaults to `False`):
+                Adds `SpacesAfter=` (as UDPipe does: `\\s`, `\\n`) to MISC where it is not one space that follows, so
+                that the text can be restored.
         """
         structure = self.graph or self._dependency()
-        metadata = dict(metadata or {})
+        if self.source is not None:
+            known = self.source.metadata
+            added = {key: value for key, value in self.metadata.items() if key not in known}
+            return str(self._into_source(self.source).with_comments({**added, **(metadata or {})}))
+        layer = self._layer_of(structure)
+        comments = {"text": self._written_text(layer is not None), **self.metadata, **(metadata or {})}
+        written = structure.to_conllu(_ordered(comments), *(layer or ()))
+        return self._with_spaces(written) if spaces_after and layer is not None else written
+
+    def numbered(self, number: int) -> dict[str, str]:
+        """The comment that numbers the sentence in a file; none for a sentence that came with comments of its own."""
+        is_named = self.source is not None or "sent_id" in self.metadata
+        return {} if is_named else super().numbered(number)
+
+    def _into_source(self, source: ConlluSentence) -> ConlluSentence:
+        """The sentence that this came from, with its new structure."""
+        source = without_probabilities(source)
+        if self.graph is not None:
+            return source.with_deps(self.graph.deps())
+        tree = self._dependency()
+        if len(tree.words) < len(self.words):
+            source = source.keep_words([not is_punctuation(word) for word in self.words])
+        return tree.written_into(source)
+
+    def _layer_of(self, structure: DependencyTree | DependencyGraph) -> tuple[list[bool], Sequence] | None:
+        """Whether white space follows each word, and multiword tokens; None if the text is not that of the words."""
         spaces = self._spaces()
-        if spaces is None or len(spaces) != len(structure.words):
-            return structure.to_conllu(metadata)
-        joined = (word + " " * space for word, space in zip(self.words, spaces, strict=True))
-        return structure.to_conllu({**metadata, "text": "".join(joined).strip()}, spaces, self.multiword_tokens)
+        return None if spaces is None or len(spaces) != len(structure.words) else (spaces, self.multiword_tokens)
+
+    def _written_text(self, is_known: bool) -> str:
+        """The text as CoNLL-U holds it: one space for white space between words."""
+        if not is_known:
+            return " ".join(self.words)
+        pairs = zip(self.words, self._spaces() or (), strict=True)
+        return "".join(word + " " * space for word, space in pairs).strip()
+
+    def _with_spaces(self, written: str) -> str:
+        """Adds `SpacesAfter` to MISC of the tokens of a sentence."""
+        [sentence] = read_conllu(written.split("\n"))
+        text = self.text or ""
+        spans = self.word_spans or ()
+        starts = [start for start, _ in spans[1:]]
+        gaps = [text[end:start] for (_, end), start in zip(spans, [*starts, len(text)], strict=True)]
+        gaps[-1] += self.spaces_after
+        for _, last, token in sentence.surface_tokens():
+            gap = gaps[last - 1]
+            if gap not in ("", " "):
+                spaces = f"SpacesAfter={gap.translate(_ESCAPES)}"
+                token.misc = spaces if token.misc == "_" else f"{token.misc}|{spaces}"
+        return str(sentence)
 
     def _spaces(self) -> list[bool] | None:
         """Whether white space (or the end) follows each word, if the text is known."""
         if self.word_spans is None:
             return None
         starts = [start for start, _ in self.word_spans[1:]]
-        return [end != start for (_, end), start in zip(self.word_spans, [*starts, None], strict=True)]
+        spaces = [end != start for (_, end), start in zip(self.word_spans, [*starts, None], strict=True)]
+        for first, last in self.multiword_tokens:
+            spaces[first - 1 : last - 1] = [False] * (last - first)
+        return spaces
 
     def to_nltk(self) -> "nltk.Tree | nltk.parse.DependencyGraph":
         """For nltk: the constituency tree, or else the dependency tree. Raises `ImportError` without nltk."""
@@ -247,6 +332,18 @@ class Parse(Drawn, Value, TreeOfWords):
         return self.dependency
 
 
+def _ordered(comments: Mapping[str, str]) -> dict[str, str]:
+    """Comments with those of documents and paragraphs first, and the text last."""
+    text = comments.get("text", "")
+    marks = sorted(
+        (name for name in comments if name.startswith("new")), key=lambda name: not name.startswith("newdoc")
+    )
+    others = [name for name in comments if name not in (*marks, "text")]
+    return {name: comments[name] for name in (*marks, *others)} | {"text": text}
+
+
+_SOURCE = ("spaces_after", "metadata", "source")
+_ESCAPES = str.maketrans({" ": "\\s", "\t": "\\t", "\n": "\\n", "\r": "\\r", "|": "\\p", "\\": "\\\\"})
 _PARTS = {
     "dependency": DependencyTree,
     "constituency": ConstituencyTree,
