@@ -15,7 +15,7 @@ from hf_structure import Parse, parse
 from hf_structure.auto import AutoModelForDependencyParsing
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.text import tokenize, tokenize_words
-from hf_structure.pipelines.segmentation import _told, _windows, find_starts
+from hf_structure.pipelines.segmentation import _told, _windows, find_starts, sentence_splitter
 from hf_structure.structures import Parses
 from hf_structure.tokenization import encode
 
@@ -146,6 +146,14 @@ def test_no_sentence_begins_within_a_token(model, tokenizer, monkeypatch):
     assert [parsed.text for parsed in parses] == ["I", "don't", ",", "they", "can't've", ":", "dunno"]
     assert [list(parsed.words) for parsed in parses] == [list(token) for token in tokenize(text)]
     assert parses[4].multiword_tokens == ((1, 3),)
+
+
+@pytest.mark.parametrize(("line_breaks", "number"), [("end", 4), ("space", 2)])
+def test_line_breaks_end_sentences(model, tokenizer, begin_with_z, line_breaks, number):
+    text = "milk eggs\r\nbread\u2028tea \n\n milk"
+    [spans] = sentence_splitter(model, tokenizer, tokenize, line_breaks=line_breaks)([text])
+    assert len(spans) == number
+    assert len(next(iter(sentence_splitter(model, tokenizer, tokenize)([text])))) == 4
 
 
 def test_short_paragraphs_are_read_together(model, tokenizer, monkeypatch):

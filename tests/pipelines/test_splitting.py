@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from hf_structure import Parse, parse
 from hf_structure.data.conllu import ConlluSentence, ConlluToken
-from hf_structure.data.text import sentence_spans, split_sentences
-from hf_structure.pipelines.splitting import regroup, split_texts
+from hf_structure.data.text import PARAGRAPH_ENDS, sentence_spans, split_sentences, tokenize, unicode_words
+from hf_structure.pipelines.options import LINE_BREAKS
+from hf_structure.pipelines.splitting import choose_splitter, regroup, split_texts, warn_of_several
 
 TEXT = "The cat slept.  Dr. No barked!\n\nWho"
 SENTENCES = ["The cat slept.", "Dr. No barked!", "Who"]
@@ -65,6 +66,47 @@ def test_a_string_is_one_sentence_by_default(g2g_transformer):
         parsed = parse(TEXT, g2g_transformer)
     assert isinstance(parsed, Parse)
     assert parsed == parse(TEXT, g2g_transformer, sentences="line")  # an error if it warned
+
+
+LIST = "Milk\r\nBrown eggs\n\nBread"
+
+
+@pytest.mark.parametrize(
+    ("line_breaks", "expected"),
+    [("end", ["Milk", "Brown eggs", "Bread"]), ("space", ["Milk\r\nBrown eggs", "Bread"])],
+)
+@pytest.mark.parametrize("words", [tokenize, unicode_words])
+def test_rules_read_line_breaks(words, line_breaks, expected):
+    split = choose_splitter("split", None, None, None, words, line_breaks=line_breaks)
+    [spans] = split([LIST])
+    assert [LIST[start:end] for start, end in spans] == expected
+
+
+def test_lines_are_sentences_by_default():
+    [spans] = choose_splitter("split", None, None, None, tokenize)([LIST])
+    assert len(spans) == 3
+
+
+def test_models_read_line_breaks_and_functions_get_the_whole_text():
+    by_model = choose_splitter("model", None, None, lambda line_breaks: line_breaks, tokenize, line_breaks="space")
+    assert by_model == "space"
+    [spans] = choose_splitter(lambda text: [text], None, None, None, tokenize)([LIST])
+    assert spans == [(0, len(LIST))]
+
+
+@pytest.mark.parametrize("sentences", [None, "line", "split", "model", str.splitlines])
+def test_unknown_line_breaks(sentences):
+    with pytest.raises(ValueError, match='line_breaks must be "end" or "space", not \'both\''):
+        choose_splitter(sentences, None, None, None, tokenize, line_breaks="both")
+    assert tuple(PARAGRAPH_ENDS) == LINE_BREAKS
+
+
+def test_lines_of_one_string_are_several_sentences():
+    with pytest.warns(UserWarning, match="a string with 3 sentences is parsed as one"):
+        assert list(warn_of_several([LIST], "split")) == [LIST]
+    with pytest.warns(UserWarning, match="a string with 2 sentences is parsed as one"):
+        list(warn_of_several([LIST], "split", line_breaks="space"))
+    assert list(warn_of_several(["Milk\r\n"], "split")) == ["Milk\r\n"]  # an error if it warned
 
 
 def test_wrong_options(g2g_transformer):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from hf_structure.cli.common import Item, format_of, text_item, unread_items
-from hf_structure.cli.results import split_texts
+from hf_structure.cli.results import line_breaks_of, split_texts
 from hf_structure.data.files import bytes_read, open_input
 from hf_structure.data.rows import Row, Rows, open_file, row_suffix
 
@@ -61,8 +61,8 @@ def _alone(make_item: Callable[[], Item]) -> list[Item]:
     return [make_item()]
 
 
-def _split(record: Record) -> list[Item]:
-    return list(split_texts(record()))
+def _split(record: Record, line_breaks: str) -> list[Item]:
+    return list(split_texts(record(), line_breaks))
 
 
 def _row_items(row: Row, form: str, place: str) -> list[Item]:
@@ -89,7 +89,8 @@ class Corpus:
         for index, part in enumerate(self.parts):
             self._index = index
             is_split = self.sentences == "split" or (self.sentences is None and not part.has_sentences)
-            yield from (partial(_split, record) for record in part) if is_split else part
+            line_breaks = line_breaks_of(part.input_format)
+            yield from (partial(_split, record, line_breaks) for record in part) if is_split else part
 
     def fraction(self) -> float | None:
         """How much of it is read; None if that is not known."""

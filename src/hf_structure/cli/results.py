@@ -24,7 +24,7 @@ def read_sentences(name: str, input_format: str, sentences: str, skip_empty: boo
     """
     items = read_items([name], input_format, skip_empty)
     try:
-        yield from split_texts(items) if sentences == "split" else items
+        yield from split_texts(items, line_breaks_of(input_format)) if sentences == "split" else items
     except OSError as error:
         error.filename = error.filename or shown_name(name)
         raise BadInputError(error_line(error)) from error
@@ -32,10 +32,15 @@ def read_sentences(name: str, input_format: str, sentences: str, skip_empty: boo
         raise BadInputError(str(error)) from error
 
 
-def split_texts(items: Iterable[Item]) -> Iterator[Item]:
-    """All but raw text, and empty lines, are as they were."""
+def line_breaks_of(input_format: str) -> str:
+    """How the line breaks of raw text are read: the lines of paragraphs break anywhere."""
+    return "space" if input_format == "paragraphs" else "end"
+
+
+def split_texts(items: Iterable[Item], line_breaks: str = "end") -> Iterator[Item]:
+    """The sentences of raw text that rules find; all but raw text, and empty lines, are as they were."""
     for item in items:
-        spans = [] if item.text is None else sentence_spans(item.text)
+        spans = [] if item.text is None else sentence_spans(item.text, line_breaks)
         if not spans:
             yield item
         for start, end in spans:

@@ -29,21 +29,24 @@ def sentence_splitter(
     word_tokenizer: Callable[[str], Sequence[Token]],
     treebank_id: int | None = None,
     batch_size: int = 64,
+    line_breaks: str = "end",
 ) -> Split:
     """
-    What splits text into the sentences that a model finds; an empty line ends one in any case. Raises `ValueError` if
-    the model finds none, and when called, if the words are not those of the text.
+    What splits text into the sentences that a model finds; a line break ends one in any case, or with the
+    `line_breaks` `"space"` an empty line. Raises `ValueError` if the model finds none, and when called, if the words
+    are not those of the text.
     """
     if not abilities_of(model.config).segments:
         raise ValueError(f"this {type(model).__name__} finds no sentences: sentences='split' splits text by rules")
     starts = partial(find_starts, model=model, tokenizer=tokenizer, treebank_id=treebank_id, batch_size=batch_size)
-    return partial(_split, word_tokenizer=word_tokenizer, starts=starts)
+    return partial(_split, word_tokenizer=word_tokenizer, starts=starts, line_breaks=line_breaks)
 
 
 def _split(
     texts: Sequence[str],
     word_tokenizer: Callable[[str], Sequence[Token]],
     starts: Callable[[Sequence[Sequence[str]]], list[list[bool]]],
+    line_breaks: str,
 ) -> Iterator[list[tuple[int, int]]]:
     """
     Start and end of each sentence of each text; a sentence begins with a token. The error of a text is raised after
@@ -53,7 +56,7 @@ def _split(
     error = None
     for text in texts:
         try:
-            read.append(_paragraphs(text, word_tokenizer))
+            read.append(_paragraphs(text, word_tokenizer, line_breaks))
         except ValueError as bad:
             error = bad
             break
@@ -70,17 +73,17 @@ def _split(
 
 
 class Paragraph(NamedTuple):
-    """A paragraph of a text."""
+    """A paragraph of a text, or a line that is one."""
 
     words: list[str]
     spans: list[tuple[int, int]]  # of the words, in the text
     inside: set[int]  # words that do not begin a token
 
 
-def _paragraphs(text: str, word_tokenizer: Callable[[str], Sequence[Token]]) -> list[Paragraph]:
+def _paragraphs(text: str, word_tokenizer: Callable[[str], Sequence[Token]], line_breaks: str) -> list[Paragraph]:
     check_characters(text)
     paragraphs = []
-    for start, end in paragraph_spans(text):
+    for start, end in paragraph_spans(text, line_breaks):
         words, multiword_tokens = words_of_tokens(word_tokenizer(text[start:end]))
         spans = find_words(text[start:end], words)
         if spans is None:

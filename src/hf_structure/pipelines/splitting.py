@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from hf_structure.data.scripts import script_sentence_spans
-from hf_structure.data.text import Token, find_words, sentence_spans, unicode_words
+from hf_structure.data.text import Token, check_line_breaks, find_words, sentence_spans, unicode_words
 from hf_structure.pipelines.options import SENTENCES
 from hf_structure.user_warnings import warn_user
 
@@ -22,14 +22,16 @@ def choose_splitter(
     sentences: str | Callable[[str], list[str]] | None,
     tags: object,
     initial: object,
-    by_model: Callable[[], Split],
+    by_model: Callable[..., Split],
     word_tokenizer: Callable[[str], Sequence[Token]],
+    line_breaks: str = "end",
 ) -> Split | None:
     """
-    What splits text, if it is to be split; `by_model` gives what does so by a model. Where words are those of any
-    language, sentences are, too. Raises `ValueError` for an unknown name, annotations of sentences for text that is to
-    be split, or as `by_model` does.
+    What splits text, if it is to be split; `by_model` gives what does so by a model, for these `line_breaks`. Where
+    words are those of any language, sentences are, too. A function gets each text whole. Raises `ValueError` for an
+    unknown name, annotations of sentences for text that is to be split, or as `by_model` does.
     """
+    check_line_breaks(line_breaks)
     if not callable(sentences) and sentences not in (None, *SENTENCES):
         raise ValueError(f"sentences must be one of {', '.join(SENTENCES)}, or a function, not {sentences!r}")
     if sentences in (None, "line"):
@@ -37,10 +39,11 @@ def choose_splitter(
     if not (tags is None and initial is None):
         raise ValueError("tags and initial trees are those of sentences: they need sentences='line'")
     if sentences == "model":
-        return by_model()
+        return by_model(line_breaks=line_breaks)
     if callable(sentences):
         return partial(map, partial(_given_spans, sentences))
-    return partial(map, script_sentence_spans) if word_tokenizer is unicode_words else BY_RULES
+    by_rules = script_sentence_spans if word_tokenizer is unicode_words else sentence_spans
+    return partial(map, partial(by_rules, line_breaks=line_breaks))
 
 
 def _given_spans(split: Callable[[str], list[str]], text: str) -> list[tuple[int, int]]:
@@ -108,14 +111,14 @@ def regroup(values: Iterable[T], counts: deque[int]) -> Iterator[list[T]]:
     yield from ([] for _ in counts)
 
 
-def warn_of_several(inputs: Iterable[T], better: str) -> Iterator[T]:
+def warn_of_several(inputs: Iterable[T], better: str, line_breaks: str = "end") -> Iterator[T]:
     """
-    Passes sentences on. Warns of the first string that holds several sentences according to the rules; `better` is
-    what should split it.
+    Passes sentences on. Warns of the first string that holds several sentences according to the rules, with these
+    `line_breaks`; `better` is what should split it.
     """
     has_warned = False
     for item in inputs:
-        if not has_warned and isinstance(item, str) and (number := len(sentence_spans(item))) > 1:
+        if not has_warned and isinstance(item, str) and (number := len(sentence_spans(item, line_breaks))) > 1:
             has_warned = True
             warn_user(
                 f"a string with {number} sentences is parsed as one: sentences={better!r} parses each, and "
