@@ -74,7 +74,7 @@ def prepare_block(documents: list[Document], split: bool, tokenizer: str, suffix
     lines = []
     counts = Counter()
     for source, text in documents:
-        raw = split_sentences("\n".join(text)) if split else text
+        raw = split_sentences("\n".join(text), line_breaks="space") if split else text
         sentences = list(filter(None, map(WORD_TOKENIZERS[tokenizer], raw)))
         lines += [f"{' '.join(words)}\n" for words in sentences]
         counts[source, "documents"] += 1

@@ -98,7 +98,7 @@ ANY_LANGUAGE = {
 def test_sentences_of_any_language(sentences):
     separator = "\n\n" if sentences == ANY_LANGUAGE["lines"] else " "
     text = f" {separator.join(sentences)}\n"
-    assert [text[start:end] for start, end in script_sentence_spans(text)] == sentences
+    assert [text[start:end] for start, end in script_sentence_spans(text, line_breaks="space")] == sentences
 
 
 @pytest.mark.parametrize("sentences", ADJACENT.values(), ids=ADJACENT)

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from hf_structure.data import text as text_module
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.files import DataError
-from hf_structure.data.text import numbered_lines, read_text, split_sentences, tokenize, tokenize_words
+from hf_structure.data.scripts import script_sentence_spans
+from hf_structure.data.text import (
+    numbered_lines,
+    paragraph_spans,
+    read_text,
+    sentence_spans,
+    split_sentences,
+    tokenize,
+    tokenize_words,
+)
 
 
 def test_read_text(tmp_path):
@@ -207,7 +216,7 @@ def test_tokenize_words_agrees_with_ewt(data_dir):
 
 def test_split_sentences():
     text = 'Dr. Roe of the U.S. Army left. "Why?" she\nasked. (J. Doe paid 3.5.) It is! 5 more… So?\n\nNo end'
-    assert split_sentences(text) == [
+    assert split_sentences(text, line_breaks="space") == [
         "Dr. Roe of the U.S. Army left.",
         '"Why?" she\nasked.',
         "(J. Doe paid 3.5.)",
@@ -217,6 +226,33 @@ def test_split_sentences():
         "No end",
     ]
     assert split_sentences("  \n\n ") == []
+
+
+BREAKS = ["\n", "\r\n", "\r", "\v", "\f", "\x85", "\u2028", "\u2029"]
+
+
+@pytest.mark.parametrize("end", BREAKS, ids=ascii)
+@pytest.mark.parametrize("spans", [paragraph_spans, sentence_spans, script_sentence_spans])
+def test_line_breaks(spans, end):
+    def parts(text: str, **options: str) -> list[str]:
+        return [text[first:last] for first, last in spans(text, **options)]
+
+    lines = ["Milk", "two eggs", "[2] Bread"]
+    text = f" {end}".join([*lines, ""])
+    assert parts(text) == parts(text, line_breaks="end") == lines
+    assert parts(text, line_breaks="space") == [text.strip()]
+    assert parts((end + " ").join(["Milk", "", "eggs", "", "", "bread"])) == ["Milk", "eggs", "bread"]
+    empty = f"Milk{end}and {end} \t{end}eggs{end}{end}bread{end}"
+    assert parts(empty, line_breaks="space") == [f"Milk{end}and", "eggs", "bread"]
+    assert parts(empty) == ["Milk", "and", "eggs", "bread"]
+
+
+@pytest.mark.parametrize("spans", [paragraph_spans, sentence_spans, script_sentence_spans])
+def test_a_page_does_not_end_a_sentence_whose_lines_break_anywhere(spans):
+    assert len(spans("The cat\r\nand\n\fthe dog\f\nslept", line_breaks="space")) == 1
+    assert len(spans("The cat\r\nand\n\fthe dog\f\nslept")) == 4
+    with pytest.raises(ValueError, match='line_breaks must be "end" or "space", not \'stop\''):
+        spans("A cat", line_breaks="stop")
 
 
 SENTENCES = {  # `|` where a sentence ends

@@ -282,6 +282,14 @@ def test_compressed_input_and_output(corpus, run, tmp_path, structformer, suffix
     assert written == (tmp_path / "silver.conllu").read_bytes()
 
 
+def test_lines_of_paragraphs_break_anywhere(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("The cat\nsleeps. Dogs\n\nbark")
+    corpus = open_files([str(path)], "paragraphs", "text")
+    corpus.sentences = "split"
+    assert [item.text for record in corpus for item in record()] == ["The cat\nsleeps.", "Dogs", "bark"]
+
+
 def test_how_much_of_the_input_is_read(tmp_path, rows):
     """Of several files, half of the input is half of their bytes."""
     for name in ("one.txt", "two.txt"):

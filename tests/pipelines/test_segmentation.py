@@ -2,9 +2,12 @@
 
 import io
 import json
+from hashlib import sha256
 from itertools import pairwise
+from random import Random
 
 import pytest
+import torch
 from transformers import AutoTokenizer, pipeline
 from udtools.validator import Validator
 
@@ -12,7 +15,9 @@ from hf_structure import Parse, parse
 from hf_structure.auto import AutoModelForDependencyParsing
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.text import tokenize, tokenize_words
+from hf_structure.pipelines.segmentation import _told, _windows, find_starts, sentence_splitter
 from hf_structure.structures import Parses
+from hf_structure.tokenization import encode
 
 MAIL = """From: "J. Doe" <j.doe@x-corp.com>
 Subject: RE:  can't  login!!!
@@ -77,6 +82,62 @@ def test_pipelines_give_what_parse_gives(model, tokenizer):
     assert rounded(parser(iter(several), batch_size=3)) == expected
 
 
+@pytest.fixture
+def begin_with_z(model, tokenizer, monkeypatch):
+    """The model says that a sentence begins with each word `Z`."""
+    *_, piece = encode(["Z"], tokenizer)["input_ids"]  # after one of the space before it
+
+    def starts(input_ids, word_ids, **_):
+        size = int(word_ids.max()) + 1
+        found = torch.zeros(len(input_ids), size)
+        return found.scatter_reduce(1, word_ids.clamp(min=0), (input_ids == piece).float(), "amax")  # (B, n)
+
+    monkeypatch.setattr(model, "sentence_starts", starts)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_starts_among_words_of_many_pieces(model, tokenizer, begin_with_z, seed):
+    """Windows of 62 pieces hold few words of up to 70 pieces."""
+    random = Random(seed)
+    words = ["Z", *random.choices(["Z", "q", "qwq", "q" * 20, "q" * 70], weights=[9, 9, 9, 3, 1], k=300)]
+    expected = [word == "Z" for word in words]
+    assert find_starts([words], model, tokenizer) == [expected]
+    hashes = [sha256(bytes([number])).hexdigest() for number in range(40)]
+    [starts] = find_starts([[*hashes, ".", "Z", "slept"]], model, tokenizer)
+    assert [word for word, begins in enumerate(starts) if begins] == [0, 41]
+
+
+@pytest.mark.parametrize("longest", [1, 3, 40])
+@pytest.mark.parametrize("max_pieces", [None, 20, 62])
+def test_each_word_is_told_by_the_window_where_it_lies_furthest_inside(longest, max_pieces):
+    random = Random(longest)
+    for length in [*range(6), 127, 128, 129, 160, 500]:
+        sizes = [random.randint(1, longest) for _ in range(length)]
+        windows = list(_windows(sizes, max_pieces))
+        told = _told(windows)
+        tellers = [[k for k, (first, last) in enumerate(told) if first <= word < last] for word in range(length)]
+        assert all(len(each) == 1 for each in tellers)
+
+        def depth(window: int, word: int, windows=windows, length=length) -> int:
+            start, end = windows[window]
+            left = word - start if start else length
+            right = end - 1 - word if end < length else length
+            return min(left, right) if start <= word < end else -1
+
+        for word, [teller] in enumerate(tellers):
+            assert depth(teller, word) == max(depth(window, word) for window in range(len(windows)))
+        assert all(end - start <= 128 for start, end in windows)
+        if max_pieces is not None:
+            assert all(end - start == 1 or sum(sizes[start:end]) <= max_pieces for start, end in windows)
+        assert [end for _, end in windows] == sorted({end for _, end in windows})
+
+
+def test_windows_of_short_words_share_32():
+    assert list(_windows([1] * 300, None)) == [(0, 128), (96, 224), (192, 300)]
+    assert _told([(0, 128), (96, 224), (192, 300)]) == [(0, 112), (112, 208), (208, 300)]
+    assert list(_windows([1] * 30, 20)) == [(0, 20), (10, 30)]
+
+
 def test_no_sentence_begins_within_a_token(model, tokenizer, monkeypatch):
     """Not even where the model says so of each word."""
     monkeypatch.setattr(model, "sentence_starts", lambda input_ids, **_: input_ids.new_ones(input_ids.shape).float())
@@ -85,6 +146,14 @@ def test_no_sentence_begins_within_a_token(model, tokenizer, monkeypatch):
     assert [parsed.text for parsed in parses] == ["I", "don't", ",", "they", "can't've", ":", "dunno"]
     assert [list(parsed.words) for parsed in parses] == [list(token) for token in tokenize(text)]
     assert parses[4].multiword_tokens == ((1, 3),)
+
+
+@pytest.mark.parametrize(("line_breaks", "number"), [("end", 4), ("space", 2)])
+def test_line_breaks_end_sentences(model, tokenizer, begin_with_z, line_breaks, number):
+    text = "milk eggs\r\nbread\u2028tea \n\n milk"
+    [spans] = sentence_splitter(model, tokenizer, tokenize, line_breaks=line_breaks)([text])
+    assert len(spans) == number
+    assert len(next(iter(sentence_splitter(model, tokenizer, tokenize)([text])))) == 4
 
 
 def test_short_paragraphs_are_read_together(model, tokenizer, monkeypatch):

@@ -6,8 +6,10 @@ from hypothesis import strategies as st
 
 from hf_structure import Parse, parse
 from hf_structure.data.conllu import ConlluSentence, ConlluToken
-from hf_structure.data.text import sentence_spans, split_sentences
-from hf_structure.pipelines.splitting import regroup, split_texts
+from hf_structure.data.text import PARAGRAPH_ENDS, sentence_spans, split_sentences, tokenize, unicode_words
+from hf_structure.pipelines.encoding import read_all
+from hf_structure.pipelines.options import LINE_BREAKS, ParseOptions
+from hf_structure.pipelines.splitting import choose_splitter, regroup, split_texts, warn_of_several
 
 TEXT = "The cat slept.  Dr. No barked!\n\nWho"
 SENTENCES = ["The cat slept.", "Dr. No barked!", "Who"]
@@ -22,14 +24,14 @@ def test_spans_are_those_of_the_sentences(text):
 @given(st.lists(st.text(alphabet="Ab. \n", max_size=12) | st.lists(st.just("word"), min_size=1)))
 def test_regroup_undoes_the_split(texts):
     counts = deque()
-    groups = list(regroup(split_texts(iter(texts), counts), counts))
+    groups = list(regroup(split_texts(read_all(texts), counts), counts))
     assert len(groups) == len(texts)
     for text, group in zip(texts, groups, strict=True):
         if isinstance(text, str):
-            assert [row["text"] for row in group] == split_sentences(text)
-            assert all(text[row["start"] :].startswith(row["text"]) for row in group)
+            assert [source.text for source in group] == split_sentences(text)
+            assert all(text[source.start :].startswith(source.text + source.spaces_after) for source in group)
         else:
-            assert group == [text]
+            assert [source.words for source in group] == [text]
 
 
 def test_one_text(g2g_transformer):
@@ -67,8 +69,51 @@ def test_a_string_is_one_sentence_by_default(g2g_transformer):
     assert parsed == parse(TEXT, g2g_transformer, sentences="line")  # an error if it warned
 
 
+LIST = "Milk\r\nBrown eggs\n\nBread"
+
+
+@pytest.mark.parametrize(
+    ("line_breaks", "expected"),
+    [("end", ["Milk", "Brown eggs", "Bread"]), ("space", ["Milk\r\nBrown eggs", "Bread"])],
+)
+@pytest.mark.parametrize("words", [tokenize, unicode_words])
+def test_rules_read_line_breaks(words, line_breaks, expected):
+    split = choose_splitter("split", None, words, line_breaks=line_breaks)
+    [spans] = split([LIST])
+    assert [LIST[start:end] for start, end in spans] == expected
+
+
+def test_lines_are_sentences_by_default():
+    [spans] = choose_splitter("split", None, tokenize)([LIST])
+    assert len(spans) == 3
+
+
+def test_models_read_line_breaks_and_functions_get_the_whole_text():
+    by_model = choose_splitter("model", lambda line_breaks: line_breaks, tokenize, line_breaks="space")
+    assert by_model == "space"
+    [spans] = choose_splitter(lambda text: [text], None, tokenize)([LIST])
+    assert spans == [(0, len(LIST))]
+
+
+@pytest.mark.parametrize("sentences", [None, "line", "split", "model", str.splitlines])
+def test_unknown_line_breaks(sentences):
+    with pytest.raises(ValueError, match="line_breaks must be one of end, space, not 'both'"):
+        ParseOptions(sentences=sentences, line_breaks="both")
+    assert tuple(PARAGRAPH_ENDS) == LINE_BREAKS
+
+
+def test_lines_of_one_string_are_several_sentences():
+    with pytest.warns(UserWarning, match="a string with 3 sentences is parsed as one"):
+        assert [source.text for source in warn_of_several(read_all([LIST]), "split", "end")] == [LIST]
+    with pytest.warns(UserWarning, match="a string with 2 sentences is parsed as one"):
+        list(warn_of_several(read_all([LIST]), "split", "space"))
+    assert list(warn_of_several(read_all(["Milk\r\n"]), "split", "end"))  # an error if it warned
+
+
 def test_wrong_options(g2g_transformer):
-    with pytest.raises(ValueError, match="sentences must be one of line, split, model, or a function, not 'all'"):
+    with pytest.raises(
+        ValueError, match="sentences must be one of line, split, model, auto, or a function, not 'all'"
+    ):
         parse("A", g2g_transformer, sentences="all")
     with pytest.raises(ValueError, match="tags and initial trees are those of sentences"):
         parse("A", g2g_transformer, sentences="split", tags=["X"])

@@ -156,10 +156,14 @@ RUN_TOGETHER = (
 )
 _RUN_TOGETHER = re.compile("({})({})".format(*RUN_TOGETHER), re.IGNORECASE)
 _BOUNDARY = regex.compile(r"\b", regex.WORD | regex.V1)  # a place, of which V1 allows a split
-EMPTY_LINE = re.compile(r"\n\s*\n")
+_LINE_BREAK = r"\n\v\f\r\x85\u2028\u2029"  # characters, two of them on Windows
+# White space in which a sentence ends: any line break, or an empty line, which stands between two of the same kind.
+PARAGRAPH_ENDS = {"end": rf"[{_LINE_BREAK}]", "space": rf"(?P<break>[{_LINE_BREAK}])\s*(?P=break)"}
+_PARAGRAPH_ENDS = {name: re.compile(pattern) for name, pattern in PARAGRAPH_ENDS.items()}
+EMPTY_LINE = _PARAGRAPH_ENDS["space"]
 _CONTENT = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 _CLOSING = r"""['"\p{Pe}\p{Pi}\p{Pf}]*"""
-_CITATION = r"(?:(?:[^\S\n]*\[\d+\])+(?!\S))?"  # `[17]` belongs to the sentence before it
+_CITATION = rf"(?:(?:[^\S{_LINE_BREAK}]*\[\d+\])+(?!\S))?"  # `[17]` belongs to the sentence before it
 _CHUNK = re.compile(rf"\S+{_CITATION}")  # what no sentence ends in, but for the marks of _NO_SPACE
 _RULER = re.compile(r"([-_=*~])\1{4,}(?!\S)")  # a sentence of its own
 _ITEM = regex.compile(r"\d+(?:\.\d+)*\.")  # the number of a list's item, which begins its sentence
@@ -267,37 +271,51 @@ def unicode_words(text: str) -> list[str]:
     return list(filter(None, words))
 
 
-def split_sentences(text: str) -> list[str]:
+def split_sentences(text: str, line_breaks: str = "end") -> list[str]:
     """
-    Sentences of raw text, white space at their ends taken off. An empty line ends a sentence. So do the marks that end
-    sentences in Unicode (`.`, `!`, `?`, `؟`, `۔`, `।`, `。`, ...) and `…`, with closing quotation marks, brackets and
-    citations (`[17]`), and emoticons, before white space and what may begin a sentence: a capital letter, a letter of
-    a script that has none, a digit (after opening marks or not), or one of `-$*#@(`. Before lower case, `!` and `?`
-    end one, and so does a full stop after four letters or more. `。`, `！` and `？` need no white space where no
-    closing mark follows, nor does `...` before a capital letter.
+    Sentences of raw text, white space at their ends taken off. With the `line_breaks` `"space"`, for text whose lines
+    break anywhere, only an empty line ends a sentence; by default every line break does, form feeds and those of Unicode
+    too. So do the marks that end sentences in Unicode (`.`, `!`, `?`, `؟`, `۔`, `।`, `。`, ...) and `…`,
+    with closing quotation marks, brackets and citations (`[17]`), and emoticons, before white space and what may begin
+    a sentence: a capital letter, a letter of a script that has none, a digit (after opening marks or not), or one of
+    `-$*#@(`. Before lower case, `!` and `?` end one, and so does a full stop after four letters or more. `。`, `！`
+    and `？` need no white space where no closing mark follows, nor does `...` before a capital letter.
 
     A full stop does not end a sentence after English abbreviations, single letters and letters with full stops (`Dr.`,
     `J.`, `U.S.`, but not `etc.`, `a.m.` and `p.m.`), nor after a number that begins it (`2. Methods`). A run of five
-    signs or more (`-----`) is a sentence of its own. Single line breaks are white space like any other.
+    signs or more (`-----`) is a sentence of its own. Raises `ValueError` for other `line_breaks`.
     """
-    return [text[start:end] for start, end in sentence_spans(text)]
+    return [text[start:end] for start, end in sentence_spans(text, line_breaks)]
 
 
-def paragraph_spans(text: str) -> list[tuple[int, int]]:
-    """Start and end of what stands between empty lines, without white space around it."""
-    ends = [match.span() for match in EMPTY_LINE.finditer(text)]
+def check_line_breaks(line_breaks: object) -> None:
+    """Raises `ValueError` if line breaks cannot be read so."""
+    if line_breaks not in PARAGRAPH_ENDS:
+        raise ValueError(f'line_breaks must be "end" or "space", not {line_breaks!r}')
+
+
+def paragraph_spans(text: str, line_breaks: str = "end") -> list[tuple[int, int]]:
+    """
+    Start and end of each line without white space around it, or, with the `line_breaks` `"space"`, of what stands
+    between empty lines. Raises `ValueError` for other `line_breaks`.
+    """
+    check_line_breaks(line_breaks)
+    ends = [match.span() for match in _PARAGRAPH_ENDS[line_breaks].finditer(text)]
     bounds = pairwise([0, *chain.from_iterable(ends), len(text)])
     found = (_CONTENT.search(text, start, end) for start, end in bounds)
     return [match.span() for match in found if match]
 
 
-def sentence_spans(text: str) -> list[tuple[int, int]]:
-    """Start and end of each sentence that [`split_sentences`] finds."""
+def sentence_spans(text: str, line_breaks: str = "end") -> list[tuple[int, int]]:
+    """Start and end of each sentence that [`split_sentences`] finds. Raises the same error."""
+    check_line_breaks(line_breaks)
+    paragraph_end = _PARAGRAPH_ENDS[line_breaks]
     chunks = [span for chunk in _CHUNK.finditer(text) for span in _parts(text, *chunk.span())]
     starts = [start for start, _ in chunks[:1]]
     ends = []
     for chunk, following in pairwise(chunks):
-        if _is_boundary(text, chunk, following, is_first=chunk[0] == starts[-1]):
+        is_first = chunk[0] == starts[-1]
+        if paragraph_end.search(text, chunk[1], following[0]) or _is_boundary(text, chunk, following, is_first):
             ends.append(chunk[1])
             starts.append(following[0])
     return list(zip(starts, [*ends, *(end for _, end in chunks[-1:])], strict=True))
@@ -313,10 +331,10 @@ def _parts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _is_boundary(text: str, chunk: tuple[int, int], following: tuple[int, int], is_first: bool) -> bool:
-    """Whether a sentence ends between two chunks of a text, of which the former may be the first of its sentence."""
+    """Whether a sentence ends between two chunks of a line, of which the former may be the first of its sentence."""
     start, end = chunk
     begin = following[0]
-    if end == begin or EMPTY_LINE.search(text, end, begin) or _RULER.match(text, start) or _RULER.match(text, begin):
+    if end == begin or _RULER.match(text, start) or _RULER.match(text, begin):
         return True
     if text[end - 1].isalpha():  # to save time
         return False

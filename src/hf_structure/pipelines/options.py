@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 DEFAULT_PARSER = "rngt-en"
 DEFAULT_SCORER = "gilt-en"
 CORRECTIONS = ("oh-schuler", "pimentel-meister")
+LINE_BREAKS = ("end", "space")  # of a sentence, or white space like any other
 MASKINGS = ("within_word", "original")
 MAX_WORDS = 1000
 POOLING = ("mean", "first", "last")  # of the pieces of a word

@@ -9,7 +9,6 @@ from typing import TypeVar
 from hf_structure.data.scripts import script_sentence_spans
 from hf_structure.data.sentences import SourceSentence
 from hf_structure.data.text import EMPTY_LINE, Token, find_words, sentence_spans, unicode_words
-from hf_structure.pipelines.options import SENTENCES
 from hf_structure.user_warnings import warn_user
 
 T = TypeVar("T")
@@ -22,24 +21,23 @@ USUAL = 320  # characters; of longer texts, fewer are split together
 
 def choose_splitter(
     sentences: str | Callable[[str], list[str]] | None,
-    by_model: Callable[[], Split],
+    by_model: Callable[..., Split],
     word_tokenizer: Callable[[str], Sequence[Token]],
     line_breaks: str = "end",
 ) -> Split | None:
     """
-    What splits text, if it is to be split; `by_model` gives what does so by a model. Where words are those of any
-    language, sentences are, too. Raises `ValueError` for an unknown name, annotations of sentences for text that is to
-    be split, or as `by_model` does.
+    Chooses how text is split, if at all; `by_model` makes what does so by a model, for these `line_breaks`. Where words
+    are found in any language, sentences are, too. A function gets each text whole. Raises `ValueError` as `by_model`
+    does.
     """
-    if not callable(sentences) and sentences not in (None, *SENTENCES):
-        raise ValueError(f"sentences must be one of {', '.join(SENTENCES)}, or a function, not {sentences!r}")
     if sentences in (None, "line"):
         return None
     if sentences == "model":
-        return by_model()
+        return by_model(line_breaks=line_breaks)
     if callable(sentences):
         return partial(map, partial(_given_spans, sentences))
-    return partial(map, script_sentence_spans) if word_tokenizer is unicode_words else BY_RULES
+    by_rules = script_sentence_spans if word_tokenizer is unicode_words else sentence_spans
+    return partial(map, partial(by_rules, line_breaks=line_breaks))
 
 
 def _given_spans(split: Callable[[str], list[str]], text: str) -> list[tuple[int, int]]:
@@ -128,12 +126,13 @@ def regroup(values: Iterable[T], counts: deque[int]) -> Iterator[list[T]]:
 
 def warn_of_several(sources: Iterable[SourceSentence], better: str, line_breaks: str) -> Iterator[SourceSentence]:
     """
-    Passes sentences on. Warns of the first raw text that holds several sentences according to the rules; `better` is
-    what should split it.
+    Passes sentences on. Warns of the first raw text that holds several sentences according to the rules, with these
+    `line_breaks`; `better` is what should split it.
     """
     has_warned = False
     for source in sources:
-        if not has_warned and source.is_text and (number := len(sentence_spans(source.text or ""))) > 1:
+        number = len(sentence_spans(source.text or "", line_breaks)) if source.is_text and not has_warned else 0
+        if number > 1:
             has_warned = True
             warn_user(
                 f"a string with {number} sentences is parsed as one: sentences={better!r} parses each, and "

@@ -53,7 +53,7 @@ class Reading:
     def row(self, row: Row) -> list[dict]:
         """The sentences of a row of a data set: running text, or the words of one sentence."""
         value = row() or []
-        found = [value] if isinstance(value, list) else map(self.split, split_sentences(value))
+        found = [value] if isinstance(value, list) else map(self.split, split_sentences(value, line_breaks="space"))
         sentences = [dict.fromkeys(self.features) | {"words": words} for words in found]
         if self.drop_by is not None:
             sentences = [drop_punctuation(sentence, self.drop_by) for sentence in sentences]
