@@ -99,13 +99,23 @@ def shared_epoch(epoch: int, replicas: int, lengths, max_tokens: int, **options)
 
 
 def check_shares(lengths, max_tokens: int, **options) -> None:
-    """Every number of processes has the batches of one process, then the first ones again for a whole last step."""
+    """Every number of processes has the batches of one process, but for the last step, which divides its sentences."""
     for epoch in range(2):
         alone = shared_epoch(epoch, 1, lengths, max_tokens, **options)
         for replicas in (2, 3, 7):
             together = shared_epoch(epoch, replicas, lengths, max_tokens, **options)
+            whole = len(alone) - len(alone) % replicas
             assert len(together) == len(alone) + -len(alone) % replicas
-            assert together == [alone[number % len(alone)] for number in range(len(together))]
+            assert together[:whole] == alone[:whole]
+            rest = [index for batch in alone[whole:] for index in batch]
+            last = [index for batch in together[whole:] for index in batch]
+            assert all(together[whole:])
+            if len(rest) < len(together) - whole:
+                assert set(last) == set(rest), "every process has a sentence, though some have the same"
+            else:
+                assert sorted(last) == sorted(rest)
+            for batch in together[whole:]:
+                assert any(set(batch) <= set(larger) for larger in alone[whole:])
 
 
 @given(lengths_strategy, st.integers(1, 200), st.none() | st.integers(1, 9), st.integers(0, 5))
@@ -157,6 +167,16 @@ def test_without_jitter_only_the_order_of_equals_is_left(monkeypatch):
     monkeypatch.setattr(batching, "JITTER", 0.0)
     sampler = TokenBudgetBatchSampler([5, 1, 3, 2, 4], 6)
     assert {frozenset(batch) for batch in sampler} >= {frozenset([0]), frozenset([4])}
+
+
+@pytest.mark.parametrize("replicas", [2, 4, 8])
+def test_few_batches_for_many_processes(replicas):
+    seen = [index for batch in shared_epoch(0, replicas, [6] * 20, 24) for index in batch]
+    assert sorted(seen) == list(range(20))
+
+
+def test_more_processes_than_sentences():
+    assert shared_epoch(0, 3, [6, 6], 24) in ([[0], [1], [0]], [[1], [0], [1]])
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 3])

@@ -72,8 +72,9 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
     Batches of similar lengths under a token budget, composed anew every epoch.
 
     The batches and their order are a function of `seed` and epoch alone, and every epoch has the same number of them:
-    in some the largest batches are halved. Several processes take them in turn. Where their number is no multiple of
-    that of the processes, the last step is filled with the first batches of the epoch once more.
+    in some the largest batches are halved. Several processes take them in turn: every step is of the same sentences
+    as that many batches of one process. In the last step, where batches are too few for all processes, the largest are
+    halved; single sentences, if they are still too few, are given to several processes.
 
     Memory: 8 bytes a sentence, and some 24 for the moment in which an epoch's batches are composed.
 
@@ -128,8 +129,8 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
         order, starts, rng = self._compose(self.epoch)
         starts, ends = _halve_largest(starts, np.append(starts[1:], len(order)), self.num_batches - len(starts))
         batches = rng.permutation(len(starts))[: self.num_batches]
-        whole_steps = np.resize(batches, len(self) * self.num_replicas)  # begins anew where it ends
-        mine = whole_steps[self.rank :: self.num_replicas]
+        starts, ends = _fill_last_step(starts[batches], ends[batches], self.num_replicas)
+        mine = range(self.rank, len(starts), self.num_replicas)
         return (order[starts[batch] : ends[batch]].tolist() for batch in mine)
 
     def _compose(self, epoch: int) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
@@ -178,6 +179,18 @@ def shuffled_batches(
     order, starts = _compose(np.asarray(lengths), max_tokens, max_sentences, rng)
     ends = np.append(starts[1:], len(order))
     return (order[starts[batch] : ends[batch]].tolist() for batch in rng.permutation(len(starts)))
+
+
+def _fill_last_step(starts: np.ndarray, ends: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Divides the ranges of the last step, if they are fewer than its size, or else repeats them."""
+    rest = len(starts) % size
+    if not rest:
+        return starts, ends
+    whole = len(starts) - rest
+    sentences = int((ends - starts)[whole:].sum())
+    last_starts, last_ends = _halve_largest(starts[whole:], ends[whole:], min(size, sentences) - rest)
+    starts = np.append(starts[:whole], np.resize(last_starts, size))  # begins anew where it ends
+    return starts, np.append(ends[:whole], np.resize(last_ends, size))
 
 
 def _halve_largest(starts: np.ndarray, ends: np.ndarray, times: int) -> tuple[np.ndarray, np.ndarray]:
