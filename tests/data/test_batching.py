@@ -1,11 +1,10 @@
 import hashlib
 import pickle
 import tracemalloc
-from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hf_structure.data import batching
@@ -75,27 +74,59 @@ def test_sampler_bounds_sentences_and_tokens():
     assert all(len(batch) * max(lengths[index] for index in batch) <= 60 for batch in batches)
 
 
-@given(lengths_strategy, st.integers(1, 200), st.integers(0, 5), st.integers(1, 3))
-def test_sampler_gives_every_sentence_once_an_epoch(lengths, max_tokens, seed, replicas):
-    assume(len(lengths) >= replicas)
-    samplers = [
-        TokenBudgetBatchSampler(lengths, max_tokens, seed=seed, num_replicas=replicas, rank=rank)
-        for rank in range(replicas)
-    ]
+@given(lengths_strategy, st.integers(1, 200), st.integers(0, 5))
+def test_sampler_gives_every_sentence_once_an_epoch(lengths, max_tokens, seed):
+    sampler = TokenBudgetBatchSampler(lengths, max_tokens, seed=seed)
     for epoch in range(4):
-        seen = []
-        for sampler in samplers:
-            sampler.set_epoch(epoch)
-            batches = list(sampler)
-            assert len(batches) == len(sampler) == len(samplers[0])
-            assert all(batches)
-            seen += [index for batch in batches for index in batch]
-            for batch in batches:
-                assert padded_size(batch, lengths) <= max_tokens or len(batch) == 1
-        counts = Counter(seen)
-        assert set(counts.values()) == {1}
-        even = len(lengths) - len(lengths) % replicas
-        assert len(counts) == len(lengths) or (even < len(lengths) and replicas * len(samplers[0]) == even)
+        sampler.set_epoch(epoch)
+        batches = list(sampler)
+        assert len(batches) == len(sampler)
+        assert all(batches)
+        assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+        for batch in batches:
+            assert padded_size(batch, lengths) <= max_tokens or len(batch) == 1
+
+
+def shared_epoch(epoch: int, replicas: int, lengths, max_tokens: int, **options) -> list[list[int]]:
+    """The batches of all processes in the order in which they are trained on."""
+    shares = []
+    for rank in range(replicas):
+        sampler = TokenBudgetBatchSampler(lengths, max_tokens, num_replicas=replicas, rank=rank, **options)
+        sampler.set_epoch(epoch)
+        shares.append(list(sampler))
+        assert len(shares[-1]) == len(sampler)
+    return [batch for step in zip(*shares, strict=True) for batch in step]
+
+
+def check_shares(lengths, max_tokens: int, **options) -> None:
+    """Every number of processes has the batches of one process, but for the last step, which divides its sentences."""
+    for epoch in range(2):
+        alone = shared_epoch(epoch, 1, lengths, max_tokens, **options)
+        for replicas in (2, 3, 7):
+            together = shared_epoch(epoch, replicas, lengths, max_tokens, **options)
+            whole = len(alone) - len(alone) % replicas
+            assert len(together) == len(alone) + -len(alone) % replicas
+            assert together[:whole] == alone[:whole]
+            rest = [index for batch in alone[whole:] for index in batch]
+            last = [index for batch in together[whole:] for index in batch]
+            assert all(together[whole:])
+            if len(rest) < len(together) - whole:
+                assert set(last) == set(rest), "every process has a sentence, though some have the same"
+            else:
+                assert sorted(last) == sorted(rest)
+            for batch in together[whole:]:
+                assert any(set(batch) <= set(larger) for larger in alone[whole:])
+
+
+@given(lengths_strategy, st.integers(1, 200), st.none() | st.integers(1, 9), st.integers(0, 5))
+def test_batches_do_not_depend_on_the_number_of_processes(lengths, max_tokens, max_sentences, seed):
+    check_shares(lengths, max_tokens, max_sentences=max_sentences, seed=seed)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5])
+def test_batches_of_groups_do_not_depend_on_the_number_of_processes(power):
+    check_shares(1 + np.arange(len(GROUPS)) % 9, 64, groups=GROUPS, sampling_power=power)
+    check_shares([10] * 5, 10, groups=[0, 0, 0, 1, 1], sampling_power=power)  # fewer sentences than processes
 
 
 REAL = np.random.default_rng(0).geometric(0.06, 3000).clip(1, 120).tolist()
@@ -140,10 +171,12 @@ def test_without_jitter_only_the_order_of_equals_is_left(monkeypatch):
 
 @pytest.mark.parametrize("replicas", [2, 4, 8])
 def test_few_batches_for_many_processes(replicas):
-    """Five batches are needed: their number is rounded up to the processes, not down."""
-    samplers = [TokenBudgetBatchSampler([6] * 20, 24, num_replicas=replicas, rank=rank) for rank in range(replicas)]
-    seen = [index for sampler in samplers for batch in sampler for index in batch]
+    seen = [index for batch in shared_epoch(0, replicas, [6] * 20, 24) for index in batch]
     assert sorted(seen) == list(range(20))
+
+
+def test_more_processes_than_sentences():
+    assert shared_epoch(0, 3, [6, 6], 24) in ([[0], [1], [0]], [[1], [0], [1]])
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 3])
@@ -156,11 +189,10 @@ def test_processes_share_an_epoch_evenly(replicas):
 @pytest.mark.parametrize(
     ("lengths", "options", "message"),
     [
-        ([], {}, "0 sentences"),
-        ([3], {"num_replicas": 2}, "1 sentences are too few for 2 processes"),
+        ([], {}, "there are no sentences to make batches of"),
         ([3], {"max_tokens": 0}, "max_tokens must be positive, not 0"),
     ],
-    ids=["empty", "processes", "budget"],
+    ids=["empty", "budget"],
 )
 def test_impossible_batches(lengths, options, message):
     with pytest.raises(ValueError, match=message):
@@ -184,20 +216,19 @@ def plain_batches(lengths, max_tokens, order, max_sentences=None) -> list[list[i
     return batches
 
 
-def plain_epoch(lengths, max_tokens, seed, epoch, replicas=1, rank=0, max_sentences=None) -> list[list[int]]:
+def plain_epoch(lengths, max_tokens, seed, epoch, max_sentences=None) -> list[list[int]]:
     def compose(rng):
         keys = np.asarray(lengths) * (1 + 0.1 * rng.random(len(lengths)))
         return plain_batches(lengths, max_tokens, np.argsort(keys, kind="stable"), max_sentences)
 
     bound = int(1.03 * len(compose(np.random.default_rng((seed, 0))))) + 2
-    number = min(bound + -bound % replicas, len(lengths) - len(lengths) % replicas)
+    number = min(bound, len(lengths))
     rng = np.random.default_rng((seed, epoch))
     batches = compose(rng)
     while len(batches) < number:
         largest = batches.pop(int(np.argmax([len(batch) for batch in batches])))
         batches += [largest[: len(largest) // 2], largest[len(largest) // 2 :]]
-    batches = [batches[i] for i in rng.permutation(len(batches))]
-    return batches[rank:number:replicas]
+    return [batches[i] for i in rng.permutation(len(batches))[:number]]
 
 
 @given(lengths_strategy, st.integers(1, 200), st.none() | st.integers(1, 9), st.randoms())
@@ -207,15 +238,12 @@ def test_batches_of_an_order_are_those_of_one_sentence_after_the_other(lengths, 
     assert found == plain_batches(lengths, max_tokens, order, max_sentences)
 
 
-@given(lengths_strategy, st.integers(1, 200), st.none() | st.integers(1, 9), st.integers(0, 5), st.integers(1, 3))
-def test_sampler_gives_the_plain_epochs(lengths, max_tokens, max_sentences, seed, replicas):
-    assume(len(lengths) >= replicas)
-    for rank in range(replicas):
-        options = {"max_sentences": max_sentences, "seed": seed, "num_replicas": replicas, "rank": rank}
-        sampler = TokenBudgetBatchSampler(lengths, max_tokens, **options)
-        for epoch in range(2):
-            sampler.set_epoch(epoch)
-            assert list(sampler) == plain_epoch(lengths, max_tokens, seed, epoch, replicas, rank, max_sentences)
+@given(lengths_strategy, st.integers(1, 200), st.none() | st.integers(1, 9), st.integers(0, 5))
+def test_sampler_gives_the_plain_epochs(lengths, max_tokens, max_sentences, seed):
+    sampler = TokenBudgetBatchSampler(lengths, max_tokens, max_sentences=max_sentences, seed=seed)
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        assert list(sampler) == plain_epoch(lengths, max_tokens, seed, epoch, max_sentences)
 
 
 def test_batches_stay_the_same_from_version_to_version():
@@ -276,13 +304,3 @@ def test_sampler_draws_other_sentences_of_groups_in_each_epoch():
         epochs.append(sorted(index for batch in batches for index in batch))
     assert epochs[0] == epochs[2] != epochs[1]
     assert len({*epochs[0]} | {*epochs[1]}) > len({*epochs[0]})
-    shares = sampler_shares(GROUPS, 2)
-    assert shares[0] == shares[1]
-
-
-def sampler_shares(groups: np.ndarray, replicas: int) -> list[int]:
-    """Batches of each process."""
-    options = {"groups": groups, "sampling_power": 0.5, "num_replicas": replicas}
-    return [
-        len(list(TokenBudgetBatchSampler(np.ones(len(groups)), 64, rank=rank, **options))) for rank in range(replicas)
-    ]

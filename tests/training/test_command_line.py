@@ -5,11 +5,14 @@ import sys
 from dataclasses import fields
 
 import pytest
+from accelerate.commands.launch import _validate_launch_command, launch_command_parser
+from accelerate.utils.launch import prepare_simple_launcher_cmd_env
 from transformers import TrainingArguments
 
 from hf_structure.training.arguments import DataArguments, ModelArguments, RunArguments
 from hf_structure.training.command_line import parse_command_line
 from hf_structure.training.examples import CONFIGS, config_file
+from hf_structure.training.launching import WORLD_SIZES, check_launcher
 
 # What `Trainer`, its callbacks and accelerate do for our trainers as for others.
 EFFECTIVE = {
@@ -149,6 +152,60 @@ def test_config_can_be_named():
 def test_options_that_need_others(parsed, arguments, message):
     with pytest.raises(ValueError, match=message):
         parsed(*arguments)
+
+
+def test_training_on_several_gpus_in_one_process(parsed, monkeypatch):
+    """`Trainer` would replicate the model with `DataParallel`. Evaluation needs one GPU."""
+    monkeypatch.setattr(TrainingArguments, "n_gpu", 2)
+    with pytest.raises(ValueError, match=r"2 GPUs in one process .*: .* `accelerate launch run_x.py \.\.\.`"):
+        parsed()
+    parsed("--model_name_or_path", "udgn-en", "--validation_file", "b.txt", training=False)
+
+
+def test_deepspeed_without_its_package(parsed, monkeypatch):
+    monkeypatch.setattr("hf_structure.training.arguments.is_deepspeed_available", lambda: False)
+    with pytest.raises(ValueError, match=r"^--deepspeed: its package is not installed: pip install deepspeed$"):
+        parsed("--deepspeed", "settings.json")
+
+
+LAUNCHED = {"ACCELERATE_MIXED_PRECISION": "no", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+
+
+def set_environment(monkeypatch, variables: dict[str, str]) -> None:
+    for name in (*LAUNCHED, *WORLD_SIZES):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+
+def launched(arguments: list[str]) -> dict[str, str]:
+    """The environment that `accelerate launch` gives the process that it starts itself."""
+    parser = launch_command_parser()
+    args, *_ = _validate_launch_command(parser.parse_args([*arguments, "--num_machines", "1", "run_x.py"]))
+    return prepare_simple_launcher_cmd_env(args)[1]
+
+
+def test_launcher_that_starts_fewer_processes_than_asked_for(parsed, monkeypatch):
+    set_environment(monkeypatch, {})
+    set_environment(monkeypatch, launched(["--cpu", "--num_processes", "8"]))
+    with pytest.raises(ValueError, match=r"asked for several .* `torchrun --nproc_per_node N run_x.py \.\.\.`"):
+        parsed()
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [{}, {"MASTER_ADDR": "node1"}, *({**LAUNCHED, name: "1"} for name in WORLD_SIZES)],
+    ids=["none", "cluster", *WORLD_SIZES],
+)
+def test_launchers_that_start_all_processes(monkeypatch, variables):
+    set_environment(monkeypatch, variables)
+    check_launcher()
+
+
+def test_launcher_of_one_process(monkeypatch):
+    set_environment(monkeypatch, {})
+    set_environment(monkeypatch, launched(["--cpu", "--num_processes", "1"]))
+    check_launcher()
 
 
 def test_unknown_options_of_a_file(parsed):

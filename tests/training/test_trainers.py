@@ -10,7 +10,7 @@ import torch
 from datasets import Dataset
 from torch.nn.utils.rnn import pad_sequence
 from torch.testing import assert_close
-from transformers import AutoTokenizer, TrainerState, TrainingArguments
+from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel, TrainerState, TrainingArguments
 
 from hf_structure import (
     G2GTransformerConfig,
@@ -30,6 +30,7 @@ from hf_structure.tokenization import encode
 from hf_structure.training.trainers import (
     MaskedLMTrainer,
     ParsingTrainer,
+    StructuredLMTrainer,
     TokenBudgetTrainer,
     last_complete_checkpoint,
     set_learning_rate,
@@ -309,6 +310,99 @@ def test_evaluation_changes_nothing(tmp_path):
         assert trainer.model.training is training
     assert trainer.data_collator.epoch == 7
     assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("as_argument", [True, False], ids=["argument", "attribute"])
+def test_evaluation_of_several_sets(tmp_path, as_argument):
+    """As in transformers: each set is evaluated alone, and its name stands before those of its metrics."""
+    sets = {"a": trees(30), "b": trees(6)}
+    settings = {"model": tiny_parser(), "args": arguments(tmp_path), "data_collator": ParsingCollator(1)}
+    trainer = ParsingTrainer(**settings, eval_dataset=sets)
+    together = trainer.evaluate(sets, metric_key_prefix="test") if as_argument else trainer.evaluate()
+    kind = "test" if as_argument else "eval"
+    for name, dataset in sets.items():
+        alone = trainer.evaluate(dataset)
+        for score in ("uas", "las", "uas_no_punct", "las_no_punct"):
+            assert together[f"{kind}_{name}_{score}"] == alone[f"eval_{score}"]
+    assert f"{kind}_uas" not in together
+
+
+def test_tables_of_several_sets(tmp_path):
+    """The second set is of one treebank: it has no table, nor have both together."""
+    several = trees(6).add_column("treebank", ["x", "y"] * 3)
+    trainer = ParsingTrainer(
+        model=tiny_parser(),
+        args=arguments(tmp_path),
+        eval_dataset={"a": several, "b": trees(6)},
+        data_collator=ParsingCollator(1),
+    )
+    metrics = trainer.evaluate()
+    assert [path.name for path in tmp_path.glob("*.md")] == ["eval_a_treebanks.md"]
+    assert "eval_a_mean_uas" in metrics
+    assert "eval_b_mean_uas" not in metrics
+
+
+@pytest.mark.parametrize("metric", ["b_loss", "eval_b_loss"])
+def test_best_checkpoint_by_one_of_several_sets(tmp_path, metric):
+    trainer = MaskedLMTrainer(
+        model=tiny_model(),
+        args=arguments(tmp_path, max_steps=2, eval_strategy="steps", metric_for_best_model=metric),
+        train_dataset=sentences(),
+        eval_dataset={"a": sentences(5, heads=True), "b": sentences(4)},
+        data_collator=masker(),
+    )
+    trainer.train()
+    logged = [name for entry in trainer.state.log_history for name in entry if name.endswith("_loss")]
+    assert logged == ["eval_a_loss", "eval_b_loss", "eval_a_loss", "eval_b_loss", "train_loss"]
+
+
+def test_best_metric_of_no_set(tmp_path):
+    trainer = MaskedLMTrainer(
+        model=tiny_model(),
+        args=arguments(tmp_path, max_steps=1, eval_strategy="steps", metric_for_best_model="loss"),
+        train_dataset=sentences(),
+        eval_dataset={"a": sentences(5), "b": sentences(4)},
+        data_collator=masker(),
+    )
+    with pytest.raises(ValueError, match=r"metric_for_best_model loss: evaluation gives a_loss.* b_loss"):
+        trainer.train()
+
+
+def test_evaluation_without_a_set(tmp_path):
+    with pytest.raises(ValueError, match="there is nothing to evaluate: give eval_dataset"):
+        evaluator(tmp_path, eval_dataset=None).evaluate()
+
+
+@pytest.mark.parametrize("name", ["compute_metrics", "preprocess_logits_for_metrics"])
+def test_metrics_of_predictions_are_refused(tmp_path, name):
+    with pytest.raises(ValueError, match=f"{name} has no effect on MaskedLMTrainer: .* the method `scores`"):
+        evaluator(tmp_path, **{name: lambda *_: {}})
+
+
+@pytest.mark.parametrize(("step", "is_own"), [(0, False), (1, True)], ids=["first_phase", "second_phase"])
+def test_own_loss_of_a_language_model(tmp_path, step, is_own):
+    """In a first phase the loss is that of language modelling alone."""
+
+    def own(outputs, labels, num_items_in_batch):
+        return outputs.logits.sum() * 0 + 7
+
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=VOCABULARY, n_embd=8, n_layer=1, n_head=2, n_positions=8))
+    trainer = StructuredLMTrainer(model=model, args=arguments(tmp_path), compute_loss_func=own)
+    trainer.lm_only_steps = 1
+    trainer.state.global_step = step
+    ids = torch.tensor([[3, 4, 5]])
+    loss = trainer.compute_loss(model, {"input_ids": ids, "labels": ids})
+    assert (loss.item() == 7) is is_own
+
+
+def test_training_on_several_gpus_in_one_process(tmp_path):
+    """A process with one GPU may train, and one with several may evaluate, which needs one."""
+    trainer = evaluator(tmp_path, train_dataset=sentences())
+    trainer.args._n_gpu = 2
+    assert "eval_loss" in trainer.evaluate()
+    with pytest.raises(ValueError, match=r"2 GPUs in one process .*`accelerate launch .*CUDA_VISIBLE_DEVICES=0"):
+        trainer.train()
 
 
 WORDS = ["the", "a", "old", "cat", "dog", "man", "saw", "chased", "slept", "loudly"]

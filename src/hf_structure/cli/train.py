@@ -14,8 +14,9 @@ Trains a model: runs examples/run_mlm.py, run_parsing.py or run_clm.py, with the
   parsing   a supervised parser on a treebank: the Graph-to-Graph Transformers
   clm       a causal language model that reads and predicts structure: GiLT, Pushdown-LM, Transformer grammars
 
-`hf-structure train mlm --help` lists the options of one. On several devices:
+`hf-structure train mlm --help` lists the options of one. On several GPUs, and in two processes on a CPU:
   accelerate launch -m hf_structure train mlm ...
+  torchrun --nproc_per_node 2 -m hf_structure train mlm ...
 """
 
 

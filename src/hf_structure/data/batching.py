@@ -71,9 +71,10 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
     """
     Batches of similar lengths under a token budget, composed anew every epoch.
 
-    Every process sees the same number of batches per epoch, and every epoch has the same number; where the sentences
-    do not divide evenly, the largest batches are halved. Only where nearly every sentence makes a batch of its own, an
-    epoch leaves out fewer batches than there are processes. The batches are a function of `seed` and epoch alone.
+    The batches and their order are a function of `seed` and epoch alone, and every epoch has the same number of them:
+    in some the largest batches are halved. Several processes take them in turn: every step is of the same sentences
+    as that many batches of one process. In the last step, where batches are too few for all processes, the largest are
+    halved; single sentences, if they are still too few, are given to several processes.
 
     Memory: 8 bytes a sentence, and some 24 for the moment in which an epoch's batches are composed.
 
@@ -85,7 +86,7 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
         num_replicas, rank (`int`): Number of processes and the number of this one.
 
     Raises:
-        ValueError: if there are no sentences, fewer sentences than processes, or the budget is not positive.
+        ValueError: if there are no sentences, or the budget is not positive.
     """
 
     def __init__(
@@ -102,8 +103,8 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
     ):
         if max_tokens < 1:
             raise ValueError(f"max_tokens must be positive, not {max_tokens}")
-        if len(lengths) < num_replicas or not len(lengths):
-            raise ValueError(f"{len(lengths)} sentences are too few for {num_replicas} processes")
+        if not len(lengths):
+            raise ValueError("there are no sentences to make batches of")
         self.lengths = np.asarray(lengths, dtype=np.int32)
         self.max_tokens = max_tokens
         self.max_sentences = max_sentences
@@ -115,20 +116,21 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
         self.epoch = 0
         # Jitter makes some epochs need a few batches more than others: 3% above the first epoch's is enough for all.
         order, starts, _ = self._compose(0)
-        bound = int(1.03 * len(starts)) + 2
-        self.num_batches = min(bound + -bound % num_replicas, len(order) - len(order) % num_replicas)
+        self.num_batches = min(int(1.03 * len(starts)) + 2, len(order))
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch whose batches the next iteration gives."""
         self.epoch = epoch
 
     def __len__(self) -> int:
-        return self.num_batches // self.num_replicas
+        return -(-self.num_batches // self.num_replicas)
 
     def __iter__(self) -> Iterator[list[int]]:
         order, starts, rng = self._compose(self.epoch)
         starts, ends = _halve_largest(starts, np.append(starts[1:], len(order)), self.num_batches - len(starts))
-        mine = rng.permutation(len(starts))[self.rank : self.num_batches : self.num_replicas]
+        batches = rng.permutation(len(starts))[: self.num_batches]
+        starts, ends = _fill_last_step(starts[batches], ends[batches], self.num_replicas)
+        mine = range(self.rank, len(starts), self.num_replicas)
         return (order[starts[batch] : ends[batch]].tolist() for batch in mine)
 
     def _compose(self, epoch: int) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
@@ -177,6 +179,18 @@ def shuffled_batches(
     order, starts = _compose(np.asarray(lengths), max_tokens, max_sentences, rng)
     ends = np.append(starts[1:], len(order))
     return (order[starts[batch] : ends[batch]].tolist() for batch in rng.permutation(len(starts)))
+
+
+def _fill_last_step(starts: np.ndarray, ends: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Divides the ranges of the last step, if they are fewer than its size, or else repeats them."""
+    rest = len(starts) % size
+    if not rest:
+        return starts, ends
+    whole = len(starts) - rest
+    sentences = int((ends - starts)[whole:].sum())
+    last_starts, last_ends = _halve_largest(starts[whole:], ends[whole:], min(size, sentences) - rest)
+    starts = np.append(starts[:whole], np.resize(last_starts, size))  # begins anew where it ends
+    return starts, np.append(ends[:whole], np.resize(last_ends, size))
 
 
 def _halve_largest(starts: np.ndarray, ends: np.ndarray, times: int) -> tuple[np.ndarray, np.ndarray]:

@@ -7,9 +7,11 @@ from typing import Any, ClassVar
 
 import torch
 from transformers import SchedulerType, TrainingArguments
-from transformers.integrations import get_available_reporting_integrations
+from transformers.integrations import get_available_reporting_integrations, is_deepspeed_available
 from transformers.optimization import TYPE_TO_SCHEDULER_FUNCTION
 from transformers.trainer_pt_utils import AcceleratorConfig
+
+from hf_structure.training.launching import check_launcher
 
 SIZES = "a batch holds as many sentences as --max_tokens allows"
 SCORED = "whole data sets are scored, in batches of --max_tokens"
@@ -124,6 +126,9 @@ class RunArguments(TrainingArguments):
             raise ValueError("--output_dir is needed")
         if self.push_to_hub and not self.license:
             raise ValueError("--license is needed with --push_to_hub: that of the model, such as apache-2.0")
+        check_launcher()
+        if self.deepspeed and not is_deepspeed_available():
+            raise ValueError("--deepspeed: its package is not installed: pip install deepspeed")
         if self.logging_strategy == "steps" and not self.logging_steps:
             self.logging_strategy = "epoch"
         if not torch.accelerator.is_available():

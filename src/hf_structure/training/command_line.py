@@ -13,6 +13,7 @@ from hf_structure.hub.suggestions import did_you_mean, with_suggestions
 from hf_structure.hub.user_code import add_import
 from hf_structure.training.arguments import DataArguments, RunArguments, TrainedModelArguments, has_warmup
 from hf_structure.training.examples import config_file
+from hf_structure.training.launching import check_gpus
 from hf_structure.training.scripts import load_object, read_json
 
 # fmt: off
@@ -46,7 +47,8 @@ def parse_command_line(
     begins.
 
     Returns an instance of each class, and the new model's settings. Raises `ValueError` for options that are unknown
-    or have no effect, counts below one, malformed JSON, or no files for what is to be done.
+    or have no effect, counts below one, malformed JSON, no files for what is to be done, and for training on several
+    GPUs in one process.
     """
     parser = _build_parser(classes, description, example)
     given = _given(parser)
@@ -74,7 +76,9 @@ def parse_command_line(
     if getattr(model_args, "config_overrides", None):
         settings |= read_json(model_args.config_overrides, "--config_overrides")
     _check_files(model_args, data_args, training_args)
-    if not data_args.trains:
+    if data_args.trains:
+        check_gpus(training_args)
+    else:
         training_args.eval_strategy = "no"
     return *parsed, settings
 

@@ -36,6 +36,7 @@ from hf_structure.training.arguments import has_warmup
 from hf_structure.training.cards import write_card
 from hf_structure.training.comparison import markdown_table
 from hf_structure.training.distillation import Teacher
+from hf_structure.training.launching import check_gpus
 
 logger = logging.getLogger(__name__)
 
@@ -136,6 +137,7 @@ class TokenBudgetTrainer(Trainer):
                 self.add_callback(ours)
 
     def train(self, *args, **kwargs) -> TrainOutput:
+        check_gpus(self.args)
         self._losses = 0.0
         result = super().train(*args, **kwargs)
         return result._replace(training_loss=result.metrics["train_loss"])
@@ -211,10 +213,21 @@ class ScoringTrainer(TokenBudgetTrainer):
     """
     Trainer whose evaluation is a function of a model and a whole data set: subclasses define [`scores`].
 
-    With several processes each evaluates its share. The data set has a column `length`.
+    With several processes each evaluates its share. The data set has a column `length`. Of a dictionary of data sets
+    each is evaluated alone, and gives metrics such as `eval_NAME_loss`.
+
+    Raises:
+        ValueError: if there are `compute_metrics` or `preprocess_logits_for_metrics`, which nothing calls.
     """
 
     own_parameters = ""  # what cards call the parameters of `own_learning_rate`
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        for name in ("compute_metrics", "preprocess_logits_for_metrics"):
+            if getattr(self, name) is not None:
+                trainer = type(self).__name__
+                raise ValueError(f"{name} has no effect on {trainer}: further metrics come from the method `scores`")
 
     def scores(self, model, dataset) -> dict[str, float]:
         """The metrics, `loss` among them, of a model in evaluation mode; called by all processes together."""
@@ -234,7 +247,21 @@ class ScoringTrainer(TokenBudgetTrainer):
         return optimizer
 
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix: str = "eval") -> dict[str, float]:
-        dataset: Any = self.eval_dataset if eval_dataset is None else eval_dataset
+        given: Any = self.eval_dataset if eval_dataset is None else eval_dataset
+        if given is None:
+            raise ValueError("there is nothing to evaluate: give eval_dataset")
+        sets = {metric_key_prefix: given}
+        if isinstance(given, dict):
+            sets = {f"{metric_key_prefix}_{name}": dataset for name, dataset in given.items()}
+        metrics = {}
+        for prefix, dataset in sets.items():
+            metrics |= self.evaluate_set(dataset, prefix)
+        if self.is_in_train:
+            self._check_best_metric(metrics)
+        return metrics
+
+    def evaluate_set(self, dataset, prefix: str) -> dict[str, float]:
+        """The metrics of one data set, which are logged too; a prefix stands before their names."""
         start = time.time()
         model = self.accelerator.unwrap_model(self.model)
         training = model.training
@@ -242,18 +269,17 @@ class ScoringTrainer(TokenBudgetTrainer):
         with self.compute_loss_context_manager(), self._whole_weights(model):
             metrics = self.scores(model, dataset)
         model.train(training)
-        if self.is_in_train:
-            self._check_best_metric(metrics)
-        metrics = {f"{metric_key_prefix}_{name}": value for name, value in metrics.items()}
-        metrics |= speed_metrics(metric_key_prefix, start, num_samples=len(dataset))
+        metrics = {f"{prefix}_{name}": value for name, value in metrics.items()}
+        metrics |= speed_metrics(prefix, start, num_samples=len(dataset))
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
     def _check_best_metric(self, metrics: Iterable[str]) -> None:
         name = self.args.metric_for_best_model
-        if name is not None and name.removeprefix("eval_") not in metrics:
-            raise ValueError(f"--metric_for_best_model {name}: evaluation gives {', '.join(metrics)}")
+        known = [each.removeprefix("eval_") for each in metrics]
+        if name is not None and name.removeprefix("eval_") not in known:
+            raise ValueError(f"--metric_for_best_model {name}: evaluation gives {', '.join(known)}")
 
     @contextlib.contextmanager
     def _whole_weights(self, model) -> Iterator[None]:
@@ -458,13 +484,13 @@ class ParsingTrainer(ScoringTrainer):
             metrics["sentence_starts_f1"] = 2 * correct / (found + true)
         return metrics
 
-    def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix: str = "eval") -> dict[str, float]:
-        metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+    def evaluate_set(self, dataset, prefix: str) -> dict[str, float]:
+        metrics = super().evaluate_set(dataset, prefix)
         if self.treebank_scores and self.is_world_process_zero():
             table = treebank_table(self.treebank_scores)
             logger.info("%s", table)
             folder: Any = self.args.output_dir
-            with new_file(Path(folder, f"{metric_key_prefix}_treebanks.md"), overwrite=True) as file:
+            with new_file(Path(folder, f"{prefix}_treebanks.md"), overwrite=True) as file:
                 file.write(table)
         return metrics
 
@@ -554,6 +580,7 @@ class StructuredLMTrainer(ScoringTrainer):
         config = getattr(self.model, "config", None)
         self.lm_only_steps = lm_only_steps if getattr(config, "structure_layers", 0) else 0
         self.lm_only_warmup_steps = lm_only_warmup_steps
+        self.full_loss_func = self.compute_loss_func
         self.max_predicted_sentences = max_predicted_sentences
         if self.lm_only_steps:
             self.args.ddp_find_unused_parameters = True  # the scorer's, for so long
@@ -590,7 +617,8 @@ class StructuredLMTrainer(ScoringTrainer):
 
     def compute_loss(self, *args, **kwargs):
         # A model that is given no labels scores no structures.
-        self.compute_loss_func = language_model_loss if self.state.global_step < self.lm_only_steps else None
+        is_first_phase = self.state.global_step < self.lm_only_steps
+        self.compute_loss_func = language_model_loss if is_first_phase else self.full_loss_func
         return super().compute_loss(*args, **kwargs)
 
     def scores(self, model, dataset) -> dict[str, float]:
