@@ -22,6 +22,10 @@ def expected(tagger) -> list[dict]:
     for line, parses in zip(LINES, parse(LINES, tagger, sentences="model"), strict=True):
         values = [parsed.to_dict() for parsed in parses]
         found += [value | {"start": value["start"] + TEXT.index(line)} for value in values]
+        found[-1]["spaces_after"] = "\n"
+        if TEXT[: TEXT.index(line)].endswith("\n\n"):
+            found[-len(values)]["metadata"] = {"newpar": ""}
+    found[0]["metadata"] = {"newdoc": "", "newpar": ""}
     assert len(found) > len(LINES)
     return found
 
@@ -42,7 +46,7 @@ def test_the_model_finds_the_sentences_of_a_line(run, tagger, expected):
 def test_paragraphs(run, tagger):
     options = ("--input_format", "paragraphs")
     found = Parses.from_dict(read(run("parse", "--model", tagger, *JSON, *options, stdin=TEXT)))
-    whole = parse(TEXT, tagger, sentences="model")
+    whole = parse(TEXT, tagger, sentences="model", line_breaks="space")
     assert [parsed.text for parsed in found] == [parsed.text for parsed in whole]
     assert [parsed.start for parsed in found] == [parsed.start for parsed in whole]
 

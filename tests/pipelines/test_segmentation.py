@@ -54,15 +54,15 @@ def test_the_model_finds_sentences(parses):
         assert tokenize_words(parsed.text) == list(parsed.words)
         assert [parsed.text[slice(*word.span)] for word in parsed] == [word.form for word in parsed]
     places = [(parsed.start, parsed.start + len(parsed.text)) for parsed in parses]
-    assert all(not MAIL[end:start].strip() for (_, end), (start, _) in pairwise(places))
+    assert all(not MAIL[end:start].strip(" \n\t\u200b\u3000\u2028") for (_, end), (start, _) in pairwise(places))
     assert any(MAIL[: parsed.start].endswith("login!!!\n\n") for parsed in parses)  # an empty line ends a sentence
 
 
 def test_a_string_is_one_sentence_unless_asked(tagger):
     with pytest.warns(UserWarning, match="2 sentences is parsed as one: sentences='model' parses each"):
         assert isinstance(parse("Yes. No.", tagger), Parse)
-    words, text = ["Yes.", "No.", "don't"], "Yes. No."
-    for one in (words, {"words": words}, {"text": text}):
+    words = ["Yes.", "No.", "don't"]
+    for one in (words, {"words": words}):
         [(parsed,)] = parse([one], tagger, sentences="model")
         assert isinstance(parsed, Parse)
         assert not parsed.multiword_tokens

@@ -18,12 +18,13 @@ spaCy's error handler, document by document.
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby
+from operator import itemgetter
 from typing import Any, cast
 
 import numpy as np
 
 from hf_structure.data.text import paragraph_spans, sentence_spans
-from hf_structure.pipelines.options import DEFAULT_PARSER, OPTIONS
+from hf_structure.pipelines.options import DEFAULT_PARSER, OPTIONS, show_options
 from hf_structure.pipelines.parser import Parser
 from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.parse import Parse
@@ -47,14 +48,16 @@ class StructureParser(Pipe):
     The component: a [`Parser`] of spaCy's words.
 
     Args:
-        parser (`Parser`): Parses sentences; its model gives dependency trees. A sentence that it leaves out as too long
-            has no heads, with a warning. Only its first word has one then, itself, so that the sentence keeps its place
-            in `doc.sents`.
+        parser (`Parser`):
+            Parses sentences; its model gives dependency trees. A sentence that it leaves out as too long has no heads,
+            with a warning: only its first word has one, itself, so that the sentence stays in `doc.sents`.
+        sentences (`str`): As for [`ParseOptions`], where no component before this one has found any.
         name (`str`): What error handlers of spaCy are told it is called.
     """
 
-    def __init__(self, parser: Parser, name: str = "hf_structure"):
+    def __init__(self, parser: Parser, sentences: str = "auto", name: str = "hf_structure"):
         self.parser = parser
+        self.sentences = sentences
         self.name = name
 
     def __call__(self, doc: Doc) -> Doc:
@@ -86,25 +89,22 @@ class StructureParser(Pipe):
 
     def _sentences(self, docs: Sequence[Doc]) -> list[list[list[Token]]]:
         """The words of each sentence of each document, without white space."""
-        options = self.parser.options
         sentences = [_known_sentences(doc) for doc in docs]
-        if options.sentences == "split" or not self.parser.abilities.segments:
-            return [
-                own or _grouped(doc, sentence_spans(doc.text, options.line_breaks))
-                for doc, own in zip(docs, sentences, strict=True)
+        unknown = [(doc, own) for doc, own in zip(docs, sentences, strict=True) if not own]
+        line_breaks = self.parser.options.line_breaks
+        if self.sentences == "line":
+            for doc, own in unknown:
+                own += filter(None, [_words(doc)])
+        elif self.sentences == "split" or not self.parser.abilities.segments:
+            for doc, own in unknown:
+                own += _grouped(doc, sentence_spans(doc.text, line_breaks))
+        else:
+            paragraphs = [
+                (own, tokens) for doc, own in unknown for tokens in _grouped(doc, paragraph_spans(doc.text, line_breaks))
             ]
-        paragraphs = [
-            (own, tokens)
-            for doc, own in zip(docs, sentences, strict=True)
-            if not own
-            for tokens in _grouped(doc, paragraph_spans(doc.text, options.line_breaks))
-        ]
-        found = self.parser.sentence_starts([[token.text for token in tokens] for _, tokens in paragraphs])
-        for (own, tokens), starts in zip(paragraphs, found, strict=True):
-            for token, begins in zip(tokens, starts, strict=True):
-                if begins:
-                    own.append([])
-                own[-1].append(token)
+            found = self.parser.sentence_starts([[token.text for token in tokens] for _, tokens in paragraphs])
+            for (own, tokens), starts in zip(paragraphs, found, strict=True):
+                own += _parted(tokens, starts)
         return sentences
 
 
@@ -114,20 +114,28 @@ SETTINGS += ("batch_size", "device", "dtype", "revision", "trust_remote_code")
 DEFAULTS = {name: OPTIONS[name].default for name in SETTINGS} | {"sentences": "auto", "skip_long": True}
 
 
-@Language.factory(
+def make_parser(nlp: Language, name: str, model: str, sentences: str, **options: Any) -> StructureParser:
+    """
+    Makes the component that `nlp.add_pipe("hf_structure", config={"model": ..., ...})` adds. `options` are some of
+    [`ParseOptions`]; sentences that are too long are left without heads by default (`skip_long`).
+    """
+    OPTIONS["sentences"].check(sentences)
+    parser = Parser(model, structure="dependency", sentences="line", **options)
+    if sentences == "model":
+        parser.sentence_starts([])  # raises an error if it finds none
+    return StructureParser(parser, sentences, name)
+
+
+show_options(make_parser, SETTINGS)  # before spaCy reads them
+Language.factory(
     "hf_structure",
     default_config={"model": DEFAULT_PARSER, **DEFAULTS},
     assigns=[
         *(f"token.{name}" for name in ("dep", "head", "is_sent_start", "pos", "tag", "lemma", "morph")),
         "doc.sents",
     ],
+    func=make_parser,
 )
-def make_parser(nlp: Language, name: str, model: str, **options: Any) -> StructureParser:
-    """
-    Makes the component that `nlp.add_pipe("hf_structure", config={"model": ..., ...})` adds. `options` are some of
-    [`ParseOptions`]; sentences that are too long are left without heads by default (`skip_long`).
-    """
-    return StructureParser(Parser(model, structure="dependency", **options), name)
 
 
 def _words(doc: Doc) -> list[Token]:
@@ -146,6 +154,12 @@ def _grouped(doc: Doc, spans: Sequence[tuple[int, int]]) -> list[list[Token]]:
     """The words of each span of the text."""
     ends = [end for _, end in spans]
     return [list(group) for _, group in groupby(_words(doc), lambda token: bisect_right(ends, token.idx))]
+
+
+def _parted(tokens: Sequence[Token], starts: Sequence[bool]) -> list[list[Token]]:
+    """The sentences of a paragraph, of which the first word begins one."""
+    number = accumulate(starts)
+    return [[token for token, _ in group] for _, group in groupby(zip(tokens, number, strict=True), itemgetter(1))]
 
 
 def _as_dictionary(tokens: Sequence[Token]) -> dict[str, Any]:

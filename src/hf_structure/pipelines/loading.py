@@ -78,7 +78,9 @@ def load_model(
         return (_move(model, device) if device else model).eval(), tokenizer
     folder = Path(resolve_model(model, revision, trust_remote_code)).resolve()
     modified = max(file.stat().st_mtime_ns for file in folder.iterdir())
-    device = str(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if device is None:  # 8-bit integers are for processors
+        device = "cuda" if torch.cuda.is_available() and dtype != torch.int8 else "cpu"
+    device = str(device)
     if dtype == torch.int8 and not device.startswith("cpu"):
         raise ValueError(f"int8 computes on a CPU only, not on the device {device!r}: pass device='cpu'")
     options = (folder, auto_class, purpose, optional_weights, dtype or torch.float32, trust_remote_code, device)

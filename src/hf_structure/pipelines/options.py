@@ -2,10 +2,10 @@
 
 import collections.abc
 import difflib
+import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from inspect import cleandoc
 from numbers import Integral
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -180,7 +180,7 @@ class ParseOptions:
 
 def _described(annotated: type) -> dict[str, str]:
     """The descriptions in the `Args` of a docstring, by name, without backticks. There are none under `python -OO`."""
-    found = re.findall(r"^ {4}(\w+) \(.*\):\n((?: {8}.*\n)+)", cleandoc(annotated.__doc__ or ""), re.MULTILINE)
+    found = re.findall(r"^ {4}(\w+) \(.*\):\n((?: {8}.*\n)+)", inspect.cleandoc(annotated.__doc__ or ""), re.MULTILINE)
     return {name: " ".join(text.replace("`", "").split()) for name, text in found}
 
 
@@ -218,3 +218,15 @@ def check_names(options: Mapping[str, Any]) -> None:
             nearest = difflib.get_close_matches(name, OPTIONS, n=1)
             hint = f": did you mean {nearest[0]!r}?" if nearest else f"; there are {', '.join(OPTIONS)}"
             raise TypeError(f"there is no option {name!r}{hint}")
+
+
+def show_options(function: Callable, names: Iterable[str] = OPTIONS) -> None:
+    """Lists options in the signature of a function that takes them as `**options`: shells and spaCy look there."""
+    signature = inspect.signature(function)
+    *parameters, _ = signature.parameters.values()
+    for name in names:
+        option = OPTIONS[name]
+        parameters.append(
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=option.type)
+        )
+    function.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportFunctionMemberAccess]

@@ -112,9 +112,9 @@ class Parser:
         Parses a stream: gives for each of the inputs, in their order, what [`__call__`] gives of it alone. Reads
         `batch_size` times 64 sentences ahead, from which it makes batches of similar lengths.
         """
-        check_given(self.model, tags, initial)
         if self._split is not None and not (tags is None and initial is None):
             raise ValueError("tags and initial trees are those of sentences: they need sentences='line'")
+        check_given(self.model, tags, initial)
         return self._stream(inputs, tags, initial)
 
     def _stream(self, inputs: Iterable[Any], tags: Iterable | None, initial: Iterable | None) -> Iterator[Any]:

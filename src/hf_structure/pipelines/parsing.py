@@ -1,6 +1,5 @@
 """`parse(...)`: sentences to parses in one call."""
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -9,7 +8,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.data.conllu import ConlluSentence
 from hf_structure.pipelines.annotation import Tree
-from hf_structure.pipelines.options import DEFAULT_PARSER, OPTIONS
+from hf_structure.pipelines.options import DEFAULT_PARSER, show_options
 from hf_structure.pipelines.parser import Parser
 from hf_structure.structures.parse import Parse
 from hf_structure.structures.parses import Parses
@@ -92,15 +91,4 @@ def parse(
     return Parser(model, tokenizer=tokenizer, **options)(inputs, tags=tags, initial=initial)
 
 
-def _show_options(function: Callable) -> None:
-    """Lists the options in the signature that `help`, notebooks and shells show."""
-    signature = inspect.signature(function)
-    *parameters, _ = signature.parameters.values()
-    options = [
-        inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=option.type)
-        for option in OPTIONS.values()
-    ]
-    setattr(function, "__signature__", signature.replace(parameters=[*parameters, *options]))  # noqa: B010
-
-
-_show_options(parse)
+show_options(parse)

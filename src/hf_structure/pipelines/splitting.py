@@ -26,8 +26,8 @@ def choose_splitter(
     line_breaks: str = "end",
 ) -> Split | None:
     """
-    Chooses how text is split, if at all; `by_model` makes what does so by a model, for these `line_breaks`. Where words
-    are found in any language, sentences are, too. A function gets each text whole. Raises `ValueError` as `by_model`
+    Chooses how text is split, if at all; `by_model` makes what does so by a model, for these `line_breaks`. The word
+    tokenizer for any language goes with the rules for any language. A function gets each text whole. Raises `ValueError` as `by_model`
     does.
     """
     if sentences in (None, "line"):
