@@ -15,7 +15,15 @@ from hf_structure import Parse, parse
 from hf_structure.auto import AutoModelForDependencyParsing
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.text import tokenize, tokenize_words
-from hf_structure.pipelines.segmentation import _told, _windows, find_starts, sentence_splitter
+from hf_structure.pipelines.segmentation import (
+    _fitting_starts,
+    _pieces_of_words,
+    _probabilities,
+    _told,
+    _windows,
+    find_starts,
+    sentence_splitter,
+)
 from hf_structure.structures import Parses
 from hf_structure.tokenization import encode
 
@@ -84,7 +92,8 @@ def test_pipelines_give_what_parse_gives(model, tokenizer):
 
 @pytest.fixture
 def begin_with_z(model, tokenizer, monkeypatch):
-    """The model says that a sentence begins with each word `Z`."""
+    """The model, with 62 positions, says that a sentence begins with each word `Z`."""
+    monkeypatch.setattr(model.config, "max_position_embeddings", 62)
     *_, piece = encode(["Z"], tokenizer)["input_ids"]  # after one of the space before it
 
     def starts(input_ids, word_ids, **_):
@@ -97,14 +106,20 @@ def begin_with_z(model, tokenizer, monkeypatch):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_starts_among_words_of_many_pieces(model, tokenizer, begin_with_z, seed):
-    """Windows of 62 pieces hold few words of up to 70 pieces."""
+    """Windows of 60 pieces hold few words of up to 70 pieces."""
     random = Random(seed)
-    words = ["Z", *random.choices(["Z", "q", "qwq", "q" * 20, "q" * 70], weights=[9, 9, 9, 3, 1], k=300)]
-    expected = [word == "Z" for word in words]
-    assert find_starts([words], model, tokenizer) == [expected]
+    words = random.choices(["Z", "q", "qwq", "q" * 20, "q" * 70], weights=[9, 9, 9, 3, 1], k=300)
+    pieces = _pieces_of_words(encode(words, tokenizer), len(words))
+    assert _probabilities([words], [pieces], model, None, 64) == [[float(word == "Z") for word in words]]
+
+
+def test_sentences_after_words_that_are_too_long(model, tokenizer, begin_with_z):
     hashes = [sha256(bytes([number])).hexdigest() for number in range(40)]
-    [starts] = find_starts([[*hashes, ".", "Z", "slept"]], model, tokenizer)
-    assert [word for word, begins in enumerate(starts) if begins] == [0, 41]
+    text = f"{' '.join(hashes)} . Z slept . Z ran ."
+    options = {"word_tokenizer": "spaces", "skip_long": True}
+    parses = parse(text, model, tokenizer=tokenizer, sentences="model", **options)
+    assert [parsed.text for parsed in parses if parsed] == [".", "Z slept .", "Z ran ."]
+    assert len(parses) == 43
 
 
 @pytest.mark.parametrize("longest", [1, 3, 40])
@@ -146,6 +161,84 @@ def test_no_sentence_begins_within_a_token(model, tokenizer, monkeypatch):
     assert [parsed.text for parsed in parses] == ["I", "don't", ",", "they", "can't've", ":", "dunno"]
     assert [list(parsed.words) for parsed in parses] == [list(token) for token in tokenize(text)]
     assert parses[4].multiword_tokens == ((1, 3),)
+
+
+@pytest.fixture
+def set_starts(model, monkeypatch):
+    """Sets the probability that a sentence begins with each word of one window."""
+
+    def set_to(*probabilities: float):
+        monkeypatch.setattr(model, "sentence_starts", lambda **_: torch.tensor([probabilities]))
+
+    return set_to
+
+
+def starts_of(words, model, tokenizer, **options) -> list[int]:
+    [found] = find_starts([words], model, tokenizer, **options)
+    return [word for word, begins in enumerate(found) if begins]
+
+
+def test_a_sentence_of_too_many_words_is_split_at_its_likeliest_starts(model, tokenizer, set_starts):
+    set_starts(0.9, 0.1, 0.3, 0.2, 0.1, 0.6, 0.1, 0.2)
+    words = list("abcdefgh")
+    assert starts_of(words, model, tokenizer) == [0, 5]
+    assert starts_of(words, model, tokenizer, max_words=3) == [0, 2, 5]
+    assert starts_of(words, model, tokenizer, max_words=2) == [0, 2, 3, 5, 7]
+    assert starts_of(words, model, tokenizer, max_words=1) == list(range(8))
+    assert starts_of(words, model, tokenizer, max_words=2, inside=[{2, 3}]) == [0, 1, 4, 5, 7]
+    assert starts_of(words, model, tokenizer, max_words=2, inside=[set(range(1, 8))]) == [0]  # nowhere to split it
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_sentences_are_split_until_all_fit(seed):
+    random = Random(seed)
+    sizes = [random.choice([1, 1, 2, 9]) for _ in range(100)]
+    possible = {word: random.random() ** 9 for word in range(1, 100) if random.random() < 0.7}
+    starts = [0, 13, 40]
+
+    def parts(start: int, end: int) -> set[int]:
+        inner = possible.keys() & set(range(start + 1, end))
+        if not inner or (end - start <= 12 and sum(sizes[start:end]) <= 20):
+            return {start}
+        likeliest = max(inner, key=possible.__getitem__)
+        return parts(start, likeliest) | parts(likeliest, end)
+
+    expected = set().union(*(parts(start, end) for start, end in pairwise([*starts, 100])))
+    assert _fitting_starts(starts, possible, sizes, [12, 50], 20) == expected
+    assert _fitting_starts(starts, possible, sizes, [], None) == set(starts)
+
+
+def test_text_without_starts_fits_the_model(model, tokenizer, monkeypatch):
+    """300 words, of which each has several pieces."""
+    torch.manual_seed(1)
+    monkeypatch.setattr(model.config, "max_position_embeddings", 62)
+    monkeypatch.setattr(model, "sentence_starts", lambda input_ids, **_: torch.rand(input_ids.shape) * 1e-4)
+    text = " ".join(["cats,", "don't", "qwxyz"] * 100)
+    parses = parse(text, model, tokenizer=tokenizer, sentences="model")
+    assert [word for parsed in parses for word in parsed.words] == tokenize_words(text)
+    assert {parsed.words[0] for parsed in parses} <= {"cats", ",", "do", "qwxyz"}
+    assert 10 < len(parses) < 200
+
+
+MIDDLE = [0.01 if word == 20 else 0.0001 for word in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("length", "marked", "expected"),
+    [(31, "b", [0, 20]), (30, "b", [0]), (40, "b,", [0]), (40, ",", [0]), (40, "?'", [0]), (40, "'s", [0, 20])],
+)
+def test_less_likely_starts_suffice_without_punctuation(model, tokenizer, set_starts, length, marked, expected):
+    set_starts(*MIDDLE[:length])
+    words = ["a"] * length
+    words[10] = marked
+    assert starts_of(words, model, tokenizer) == expected
+
+
+def test_models_of_text_without_punctuation_know_what_is_likely(model, tokenizer, set_starts, monkeypatch):
+    set_starts(*MIDDLE)
+    assert starts_of(["a"] * 40, model, tokenizer) == [0, 20]
+    monkeypatch.setattr(model.config, "id2label", {0: "root", 1: "nsubj"})
+    assert starts_of(["a"] * 40, model, tokenizer) == [0]
 
 
 @pytest.mark.parametrize(("line_breaks", "number"), [("end", 4), ("space", 2)])

@@ -274,8 +274,8 @@ def unicode_words(text: str) -> list[str]:
 def split_sentences(text: str, line_breaks: str = "end") -> list[str]:
     """
     Sentences of raw text, white space at their ends taken off. With the `line_breaks` `"space"`, for text whose lines
-    break anywhere, only an empty line ends a sentence; by default every line break does, form feeds and those of Unicode
-    too. So do the marks that end sentences in Unicode (`.`, `!`, `?`, `؟`, `۔`, `।`, `。`, ...) and `…`,
+    break anywhere, only an empty line ends a sentence; by default every line break does, form feeds and those of
+    Unicode too. So do the marks that end sentences in Unicode (`.`, `!`, `?`, `؟`, `۔`, `।`, `。`, ...) and `…`,
     with closing quotation marks, brackets and citations (`[17]`), and emoticons, before white space and what may begin
     a sentence: a capital letter, a letter of a script that has none, a digit (after opening marks or not), or one of
     `-$*#@(`. Before lower case, `!` and `?` end one, and so does a full stop after four letters or more. `。`, `！`

@@ -1,11 +1,12 @@
 """Where sentences begin in running text, as a model finds it."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise, repeat
 from typing import Any, NamedTuple
 
+import regex
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.abilities import Abilities, abilities_of
@@ -20,6 +21,12 @@ from hf_structure.tokenization import encode
 
 WINDOW = 128  # words that are read at a time
 OVERLAP = 32  # words that two windows share, at most; each tells of the half that lies further inside
+LIKELY = 0.5  # probability of a word that begins a sentence
+# Models learn from text with punctuation: without any, hardly a start is likely. The numbers are chosen on the
+# development parts of EWT and GUM, in lower case without punctuation; on these parts as they are, they change nothing.
+UNMARKED = 30  # words: where there are more of them and no punctuation, a start only needs to be
+POSSIBLE = 0.001  # as probable as this
+_MARK = regex.compile(r"[\p{Terminal_Punctuation}…]\W*\Z")  # Unicode counts commas and colons, too
 WINDOW_SENTENCES = 8  # a full window counts as so many in a batch: larger batches do not fit a processor's cache
 
 
@@ -30,22 +37,25 @@ def sentence_splitter(
     treebank_id: int | None = None,
     batch_size: int = 64,
     line_breaks: str = "end",
+    max_words: int | None = None,
 ) -> Split:
     """
     What splits text into the sentences that a model finds; a line break ends one in any case, or with the
-    `line_breaks` `"space"` an empty line. Raises `ValueError` if the model finds none, and when called, if the words
-    are not those of the text.
+    `line_breaks` `"space"` an empty line. No sentence is too long for the model, or has more than `max_words` words,
+    that could be split. Raises `ValueError` if the model finds none, and when called, if the words are not those of
+    the text.
     """
     if not abilities_of(model.config).segments:
         raise ValueError(f"this {type(model).__name__} finds no sentences: sentences='split' splits text by rules")
-    starts = partial(find_starts, model=model, tokenizer=tokenizer, treebank_id=treebank_id, batch_size=batch_size)
+    options = {"treebank_id": treebank_id, "batch_size": batch_size, "max_words": max_words}
+    starts = partial(find_starts, model=model, tokenizer=tokenizer, **options)
     return partial(_split, word_tokenizer=word_tokenizer, starts=starts, line_breaks=line_breaks)
 
 
 def _split(
     texts: Sequence[str],
     word_tokenizer: Callable[[str], Sequence[Token]],
-    starts: Callable[[Sequence[Sequence[str]]], list[list[bool]]],
+    starts: Callable[..., list[list[bool]]],
     line_breaks: str,
 ) -> Iterator[list[tuple[int, int]]]:
     """
@@ -60,12 +70,13 @@ def _split(
         except ValueError as bad:
             error = bad
             break
-    found = iter(starts([paragraph.words for paragraphs in read for paragraph in paragraphs]))
+    every = list(chain.from_iterable(read))
+    found = iter(starts([paragraph.words for paragraph in every], inside=[paragraph.inside for paragraph in every]))
     for paragraphs in read:
         sentences: list[tuple[int, int]] = []
         for paragraph in paragraphs:
-            for word, ((start, end), begins) in enumerate(zip(paragraph.spans, next(found), strict=True)):
-                begin = start if begins and word not in paragraph.inside else sentences.pop()[0]
+            for (start, end), begins in zip(paragraph.spans, next(found), strict=True):
+                begin = start if begins else sentences.pop()[0]
                 sentences.append((begin, end))
         yield sentences
     if error is not None:
@@ -109,11 +120,38 @@ def find_starts(
     tokenizer: PreTrainedTokenizerBase,
     treebank_id: int | None = None,
     batch_size: int = 64,
+    inside: Iterable[Collection[int]] | None = None,
+    max_words: int | None = None,
 ) -> list[list[bool]]:
-    """Whether a sentence begins with each word of each paragraph; one begins with the first."""
+    """
+    Whether a sentence begins with each word of each paragraph; one begins with the first, and none with a word
+    `inside` a token. A sentence that the model has no positions for, or that has more than `max_words` words, is split
+    at its likeliest start, and so are its parts until all fit.
+    """
+    abilities = abilities_of(model.config)
+    pieces = [_pieces_of_words(encode(words, tokenizer), len(words)) for words in paragraphs]
+    probabilities = _probabilities(paragraphs, pieces, model, treebank_id, batch_size)
+    knows_marks = _knows_punctuation(abilities)
+    longest = [most for most in (abilities.max_words, max_words) if most is not None]
+    found = []
+    for words, each, own, inner in zip(paragraphs, pieces, probabilities, inside or repeat(()), strict=False):
+        possible = {word: value for word, value in enumerate(own) if word and word not in inner}
+        starts = _likely_starts(words, possible, knows_marks)
+        chosen = _fitting_starts(starts, possible, list(map(len, each)), longest, abilities.max_tokens)
+        found.append([word in chosen for word in range(len(words))])
+    return found
+
+
+def _probabilities(
+    paragraphs: Sequence[Sequence[str]],
+    pieces: Sequence[Sequence[Sequence[int]]],
+    model: Any,
+    treebank_id: int | None,
+    batch_size: int,
+) -> list[list[float]]:
+    """The probability that a sentence begins with each word of each paragraph."""
     abilities = abilities_of(model.config)
     device = compute_device(model)
-    pieces = [_pieces_of_words(encode(words, tokenizer), len(words)) for words in paragraphs]
     windows: list[Window] = []
     for number, each in enumerate(pieces):
         spans = list(_windows(list(map(len, each)), abilities.max_tokens))
@@ -130,7 +168,54 @@ def find_starts(
         found = model.sentence_starts(**{name: value.to(device) for name, value in inputs.items()})
         for (number, start, _, first, last), row in zip(chosen, found.tolist(), strict=True):
             probabilities[number][first:last] = row[first - start : last - start]
-    return [[word == 0 or probability > 0.5 for word, probability in enumerate(each)] for each in probabilities]
+    return probabilities
+
+
+def _knows_punctuation(abilities: Abilities) -> bool:
+    """Whether a model has learned from text with punctuation, as its labels say."""
+    marked = [column for column in abilities.columns if column.of_punctuation is not None]
+    return any(column.of_punctuation in (column.vocabulary or {}).values() for column in marked)
+
+
+def _likely_starts(words: Sequence[str], possible: Mapping[int, float], knows_marks: bool) -> Iterator[int]:
+    """The words that probably begin a sentence, the first among them; `possible` has probabilities of the others."""
+    likely = [word for word, probability in possible.items() if probability > LIKELY]
+    for start, end in pairwise([0, *likely, len(words)]):
+        yield start
+        if knows_marks and end - start > UNMARKED and not any(map(_MARK.search, words[start:end])):
+            yield from (word for word in range(start + 1, end) if possible.get(word, 0.0) > POSSIBLE)
+
+
+def _fitting_starts(
+    starts: Iterable[int],
+    possible: Mapping[int, float],
+    sizes: Sequence[int],
+    longest: Sequence[int],
+    max_pieces: int | None,
+) -> set[int]:
+    """These starts, and others in sentences of more words than the `longest`, or more pieces, that can be split."""
+    before = [0, *accumulate(sizes)]
+    most_words = min(longest, default=len(sizes))
+    most_pieces = max_pieces or before[-1]
+
+    def fits(start: int, end: int) -> bool:
+        return end - start <= most_words and before[end] - before[start] <= most_pieces
+
+    chosen: set[int] = set()
+    for start, end in pairwise([*starts, len(sizes)]):
+        chosen.update([start] if fits(start, end) else _parts(start, end, possible, fits))
+    return chosen
+
+
+def _parts(start: int, end: int, possible: Mapping[int, float], fits: Callable[[int, int], bool]) -> list[int]:
+    """Starts of the parts of a sentence that is split at its likeliest start, and each part again, until all fit."""
+    bounds = [start, end]
+    inner = filter(possible.__contains__, range(start + 1, end))
+    for word in sorted(inner, key=possible.__getitem__, reverse=True):
+        index = bisect_right(bounds, word)
+        if not fits(bounds[index - 1], bounds[index]):
+            bounds.insert(index, word)
+    return bounds[:-1]
 
 
 def _pieces_of_words(encoded: Mapping[str, list[int]], num_words: int) -> list[list[int]]:
