@@ -104,12 +104,11 @@ _PREFIXES = (
     "ante|anti|auto|bi|bio|co|counter|cross|cyber|de|e|ex|extra|inter|intra|macro|mega|micro|mid|mini|mis|multi|neo|non"
     "|over|para|post|pre|pro|pseudo|re|semi|socio|sub|super|tri|u|ultra|un|uni|vice"
 )
-_REFERENCES = r"(?:ca|Chap|Chs?|Eqs?|Fax|Figs?|Nos?|Para|pp|Sect?s?|Tel|Vols?)(?=\.\s*\(?\+?[a-z]?\d)"
 _ABBREVIATIONS = (
     r"Adm|al|approx|Apr|Attn|Aug|Ave|Blvd|Bros|Capt|cf|Cmdr|Co|Col|Corp|Dec|Dept|Dr|Drs|Ed|esp|est|etc|ext|Feb|Fri|Ft"
     r"|Gen|Gov|Hon|Inc|Jan|Jr|lbs|Ltd|Lt|Maj|Messrs|Mon|Mr|Mrs|Ms|Mt|Nov|Oct|Ph(?:\.D)?|Pres|Prof|Rd|Reps?"
     r"|Rev|Sen|Sept?|Sgt|Sr|Ste?|Thurs?|Tues?|Univ|vol|vs|Wed"
-    rf"|{_REFERENCES}"
+    r"|(?:ca|Chap|Chs?|Eqs?|Fax|Figs?|Nos?|Para|pp|Sect?s?|Tel|Vols?)(?=\.\s*\(?\+?[a-z]?\d)"
 )
 _UNITS = "am|pm|a\\.m|p\\.m|[cmk]?m|mi|ft|in|[mk]?g|lbs?|oz|[kmg]b|hz|mph|min|mins|hrs?|yrs?|bn|x|k"
 _DOMAINS = "com|org|net|edu|gov|info|mil|biz|co|uk|ca|de|fr|html?|pdf|docx?|xlsx?|jpe?g|png|gif|txt|zip|exe|mp3"
@@ -134,9 +133,8 @@ TOKEN = regex.compile(
         | \b(?:x?\d|\d{{5}})-\d{{4}}\b                                # x3-9890, the post code 77030-2707
         | \+(?<![\w)]\+)\d+(?:-\d+)*\b                              # +44
         | ['’]?\b\d\d(?:\d0)?['’]s\b                                # 60's, 1960's
-        | \d+(?=(?:,\d+)+\])                                        # [13, of [13,14]
-        | \d+(?:[.,:/]\d+)+ | \.\d+\b | \d+(?=(?:{_UNITS})\b)       # 1,200; .5; 5 of 5pm
-        | (?<=[$£€])\d+(?=b\b) )                                    # 4 of $4b
+        | \d+(?=(?:,\d+)+\]) | (?<=[$£€])\d+(?=b\b)               # [13, of [13,14]; 4 of $4b
+        | \d+(?:[.,:/]\d+)+ | \.\d+\b | \d+(?=(?:{_UNITS})\b) )     # 1,200; .5; 5 of 5pm
     | (?P<cutoff> (?<![^{_SPACE}])[^\W\d_]{{1,3}}-(?=[{_SPACE}]|\Z) ) # th- that
     | (?P<word> (?<!\w)__[^\W_]+(?:_+[^\W_]+)*__(?!\w)               # __init__
         | (?:\b(?:{_PREFIXES})-)?[^\W_]+(?:_+[^\W_]+)*(?:['’][^\W\d_]+)* )
@@ -160,21 +158,15 @@ _RUN_TOGETHER = re.compile("({})({})".format(*RUN_TOGETHER), re.IGNORECASE)
 # Shortened words of French, Catalan, Italian, Irish, Maltese and others, which are words by themselves; but `t'i` and
 # `m'u` of Albanian, `c'hoar` of Breton and `O'Neil` are one.
 _VOWEL = "aeiouyæœàáâäèéêëìíîïòóôöùúûü"
-_ELIDED = rf"""
-    \b(?: (?:[djlmnstv] | (?:jus|lors|puis|quoi)?qu | (?:a|co|da|de|ne|su)ll | (?:ness|ciasc)?un | quest | quell | bell
-        | sant | com | dov | cos | anch | tutt | tant | quant | qual | mezz | gliel | dev | vent | trent
+_ELIDED = rf"""\b(?: (?:[djlmnstv] | (?:jus|lors|puis|quoi)?qu | (?:a|co|da|de|ne|su)ll | (?:ness|ciasc)?un | quest
+        | quell | bell | sant | com | dov | cos | anch | tutt | tant | quant | qual | mezz | gliel | dev | vent | trent
         | (?:quar|cinqu|sess|sett|ott|nov)ant)['’](?=[{_VOWEL}h\d"“«])(?<![mt]['’](?=[iu]a?\b))
-    | c['’](?=[{_VOWEL}]) | [bfx]['’](?=\p{{L}}) | [dm]['’](?=fh) | mb['’](?=\p{{L}}) | po['’] )
-"""
+    | c['’](?=[{_VOWEL}]) | [bfx]['’](?=\p{{L}}) | [dm]['’](?=fh) | mb['’](?=\p{{L}}) | po['’] )"""
 # And what leans on the word before it, in Welsh (`mae'r`) and German (`geht's`).
-_ENCLITIC = r"""
-    (?<=[aeiouwyâêîôûŵŷ])['’](?:r|ch|th|w)\b | (?<=[iwy]|\bmae)['’]n\b | (?<=\b(?:[aoâ]|efo|fe|gyda|na|wedi))['’][iu]\b
-    | (?<=\b(?:geht|gibt|hat|ist|wird|war|wär|wie|wenn|ob|ich|du|er|wir|ihr|mir|dir|sich|für|auf|durch))['’]s\b
-"""
-_WORD = regex.compile(
-    rf"{_ELIDED} | {_ENCLITIC} | (?s:.+?)(?={_ENCLITIC}|\b)",
-    regex.VERBOSE | regex.IGNORECASE | regex.WORD,  # by the latter, `\b` is a boundary of UAX 29
-)
+_ENCLITIC = r"""(?<=[aeiouwyâêîôûŵŷ])['’](?:r|ch|th|w)\b | (?<=[iwy]|\bmae)['’]n\b
+    | (?<=\b(?:[aoâ]|efo|fe|gyda|na|wedi))['’][iu]\b
+    | (?<=\b(?:geht|gibt|hat|ist|wird|war|wär|wie|wenn|ob|ich|du|er|wir|ihr|mir|dir|sich|für|auf|durch))['’]s\b"""
+_WORD = regex.compile(rf"{_ELIDED} | {_ENCLITIC} | (?s:.+?)(?={_ENCLITIC}|\b)", regex.WORD | regex.I | regex.VERBOSE)
 _PARAGRAPH = re.compile(r"\n\s*\n")
 _CONTENT = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 _CLOSING = r"""['"\p{Pe}\p{Pi}\p{Pf}]*"""
