@@ -27,7 +27,23 @@ WORDS = {
     "thai": ("แมว ดี", "แ ม ว ดี"),
     "turkish": ("İzmir'de ılık bir gün.", "İzmir'de ılık bir gün ."),
     "german": ("Im Haus, am 3. Tag.", "Im Haus , am 3 . Tag ."),
-    "french": ("L'homme aujourd'hui.", "L'homme aujourd'hui ."),
+    "french": (
+        "L'homme qu’il a vu aujourd'hui, jusqu'à « l'«an» » 1.",
+        "L' homme qu’ il a vu aujourd'hui , jusqu' à « l' « an » » 1 .",
+    ),
+    "catalan": ("L'home d'avui s'hi va.", "L' home d' avui s' hi va ."),
+    "italian": (
+        "Un'amica dell'isola, nell'800, c'è un po' d'arte.",
+        "Un' amica dell' isola , nell' 800 , c' è un po' d' arte .",
+    ),
+    "irish": ("D'fhan sé; b'fhearr.", "D' fhan sé ; b' fhearr ."),
+    "maltese": ("B'mod f'Malta x'inhu.", "B' mod f' Malta x' inhu ."),
+    "welsh": ("Mae'r tŷ'n fawr, a'i do i'w weld.", "Mae 'r tŷ'n fawr , a 'i do i 'w weld ."),
+    "spoken german": ("Geht's? Er sah's.", "Geht 's ? Er sah's ."),
+    "one word of other languages": (
+        "Ch'ti O'Neil don't zo'n c'hoar t'i m'ua п'ять o'zbek Rousseau'n Ankara'nın",
+        "Ch'ti O'Neil don't zo'n c'hoar t'i m'ua п'ять o'zbek Rousseau'n Ankara'nın",
+    ),
     "russian": ("Он спал, а я нет.", "Он спал , а я нет ."),
     "nothing": (" \n\u3000", ""),
 }
@@ -88,6 +104,7 @@ ANY_LANGUAGE = {
     "czech": ["Přišel např. dnes ráno.", "Pan Dr. Novák spal.", "Kdy?"],
     "german": ["Er kam usw. nicht.", "Das ist z. B. so.", "„Gut.“", "Hr. J. S. Bach schlief."],
     "russian": ["Он живёт на ул. Мира.", "И т. д. и т. п. она знала.", "Да!"],
+    "references": ["Siehe Abb. 2 und Figs. 3.", "Vgl. pp. 4, Eq. (1) und Chap. 5."],
     "spanish": ["Vino la Sra. Gómez.", "¿Quién viene?", "¡Nadie!", "Fin…"],
     "burmese": ["မိုးရွာသည်။", "သူအိပ်သည်။"],
     "lines": ["Ein Titel", "Ein Satz."],

@@ -72,6 +72,13 @@ TEXT = [
     *[("Depict", "depict", "VERB", "VB"), ("depict", "depict", "VERB", "VBP")],
     *[("Oslo", "Oslo", "PROPN", "NNP")] * 2,
     *[("quickened", "quickene", "VERB", "VBD")] * 3,
+    *[("acting", "act", "VERB", "VBG"), ("seeing", "see", "VERB", "VBG"), ("making", "make", "VERB", "VBG")],
+    *[
+        ("created", "create", "VERB", "VBN"),
+        ("permitted", "permit", "VERB", "VBN"),
+        ("agrees", "agree", "VERB", "VBZ"),
+    ],
+    *[("b", "benefit", "NOUN", "NN"), ("media", "media", "NOUN", "NN"), ("media", "media", "NOUN", "NN")],
     *[("co-op", "co-op", "NOUN", "NN"), ("9th", "9th", "ADJ", "JJ")] * 2,
     ("rare", "rare", "ADJ", "JJ"),
 ]
@@ -85,6 +92,7 @@ SENTENCES = [
 
 def test_known_words():
     assert known_words(SENTENCES) == {
+        "NN lower-0+enefit": "b",
         "NNP keep-0+": "Oslo",
         "NNP keep-0+day": "Fri",
         "NNS lower-1+": "Mp3s",
@@ -92,13 +100,18 @@ def test_known_words():
         "VBD lower-1+": "quickened",
         "VBD lower-1+e": "Fled",
         "VBD lower-2+ee": "saw",
+        "VBG lower-3+": "acting seeing",
+        "VBG lower-3+e": "making",
+        "VBN lower-1+": "created",
+        "VBN lower-3+": "permitted",
+        "VBZ lower-1+": "agrees",
     }
 
 
 def test_known_lemmas():
     """Not `quickene`, which is no word of the text, and none of names, numbers and closed classes."""
-    assert known_lemmas(SENTENCES) == "co-op depict saw"
-    assert known_lemmas(SENTENCES, min_frequency=1) == "co-op depict rare saw"
+    assert known_lemmas(SENTENCES) == "co-op depict media saw"
+    assert known_lemmas(SENTENCES, min_frequency=1) == "co-op depict media rare saw"
 
 
 LEXICON = Lexicon.read(tuple(known_words(SENTENCES).items()), known_lemmas(SENTENCES))
@@ -111,11 +124,18 @@ LEXICON = Lexicon.read(tuple(known_words(SENTENCES).items()), known_lemmas(SENTE
         ("saw", "NOUN", "NN", ["lower-0+", "lower-2+ee"], "saw"),  # not with this tag
         ("Saw", "VERB", "VBD", ["lower-0+", "lower-2+ee"], "saw"),  # nor as it is written
         ("depicting", "VERB", "VBG", ["lower-3+e", "lower-4+", "lower-3+"], "depict"),
-        ("depicting", "VERB", "VBG", ["lower-3+e", "lower-4+"], "depicte"),  # nothing known: the best rule
-        ("Depicting", "PROPN", "NNP", ["lower-3+e", "lower-3+"], "depicte"),  # a name need not be a word
+        ("reacting", "VERB", "VBG", ["lower-3+", "lower-3+e"], "react"),  # nothing known: the best rule
+        ("Braking", "PROPN", "NNP", ["keep-3+e", "lower-3+"], "Braking"),  # not with this tag
         ("depicting", "VERB", "VBG", ["lower-0+", "lower-3+"], "depicting"),  # a word that is its own lemma
         ("fleeing", "VERB", "VBG", ["lower-4+", "lower-3+"], "flee"),  # lemmas of known words are known
         ("sees", "VERB", "VBZ", ["lower-1+"], "see"),  # there are no other rules
+        ("pls", "INTJ", "UH", ["lower-0+n", "lower-0+way"], "pls"),  # no known word ends so and has these rules
+        ("THX", "NOUN", "NNS", ["lower-0+way", "lower-0+"], "thx"),
+        ("c", "NOUN", "NN", ["lower-0+enefit"], "c"),
+        ("mediated", "VERB", "VBN", ["lower-3+", "lower-1+"], "mediate"),  # not `media`, although that is known
+        ("depicting", "NOUN", "NN", ["lower-3+"], "depict"),  # a known lemma, and a known word of another tag
+        ("reacting", "NOUN", "NN", ["lower-3+"], "reacting"),  # no known lemma
+        ("\u2014", "PUNCT", ":", ["lower-1+-"], "-"),  # signs are in no lexicon
     ],
 )
 def test_a_lexicon_corrects_lemmas(form, upos, xpos, rules, lemma):

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import groupby, takewhile
 from typing import Any
 
@@ -73,6 +73,11 @@ class Lexicon:
     rules: Mapping[tuple[str, str], str]
     lemmas: AbstractSet[str]
 
+    @cached_property
+    def endings(self) -> AbstractSet[tuple[str, str, str]]:
+        """The edits of the known words, each with what it was made of, as [`_endings`] has it."""
+        return {ending for (form, xpos), rule in self.rules.items() for ending in _endings(rule, form, xpos)}
+
     @classmethod
     @lru_cache(maxsize=4)
     def read(cls, known_words: tuple[tuple[str, str], ...], known_lemmas: str) -> "Lexicon":
@@ -87,16 +92,37 @@ class Lexicon:
     def lemma(self, rules: Sequence[str], form: str, upos: str, xpos: str) -> str:
         """
         The lemma of a word, given its best rules, the best first: that of the lexicon, if it has the word with this
-        XPOS. Else the best rule's, unless this one changes a word of an open class into something unknown, while one
-        of the next rules finds a known lemma: `depicting` is not `depicte` if `depict` is known.
+        XPOS. Else that of the best plausible rule, unless this one changes a word of an open class into something
+        unknown, while one of the next ones finds a known lemma: `depicting` is not `depicte` if `depict` is known. A
+        word that no plausible rule changes is its own lemma, in the letters of the best rule.
         """
         if rule := self.rules.get((form, xpos)):
             return lemma_of(rule, form)
-        best = lemma_of(rules[0], form)
+        unchanged = f"{rules[0].partition('-')[0]}-0+"
+        plausible = [rule for rule in rules if self._is_plausible(rule, form, xpos)] or [unchanged]
+        best, *others = (lemma_of(rule, form) for rule in plausible)
         if upos not in OPEN_CLASSES or best.lower() == form.lower() or best.lower() in self.lemmas:
             return best
-        others = (lemma_of(rule, form) for rule in rules[1:])
         return next((lemma for lemma in others if lemma.lower() in self.lemmas), best)
+
+    def _is_plausible(self, rule: str, form: str, xpos: str) -> bool:
+        """
+        Whether a rule leaves the letters of a word, or is that of a known word with this XPOS and the same ending, or
+        finds a known lemma and is that of a known word with nearly the same ending. Words without letters are not
+        known.
+        """
+        if rule.endswith("-0+") or form.lower() == form.upper():
+            return True
+        nearly, same = _endings(rule, form, xpos)
+        return same in self.endings or (nearly in self.endings and lemma_of(rule, form).lower() in self.lemmas)
+
+
+def _endings(rule: str, form: str, xpos: str) -> tuple[tuple[str, str, str], tuple[str, str, str]]:
+    """A rule's edit with what it takes from a word and the letter before; with two letters before, and the XPOS."""
+    edit = rule.partition("-")[2]
+    cut = int(edit.partition("+")[0])
+    lower = form.lower()
+    return ("", edit, lower[-cut - 1 :]), (xpos, edit, lower[-cut - 2 :])
 
 
 def features_label(upos: str, feats: str) -> str:

@@ -9,8 +9,8 @@ from hf_structure.data.text import PARAGRAPH_ENDS, check_line_breaks
 
 # Words before a full stop that seldom end a sentence: titles and references, which stand before names and numbers.
 _ABBREVIATIONS = (
-    "art|av|bl|ca|cca|cf|doc|dott|dr|drs|etc|fig|hr|ing|jr|kap|mag|mgr|mr|mrs|ms|mt|nn|no|nr|núm|ob|pág|prof|sig|sr|sra"
-    "|sta|sto|str|st|tab|tel|tzv|vgl|vol|vs|акад|вул|гл|др|им|ім|напр|обл|проф|рис|см|св|стр|тел|ул"
+    "abb|art|av|bl|ca|cca|cf|chap|doc|dott|dr|drs|eqs?|etc|figs?|hr|ing|jr|kap|mag|mgr|mr|mrs|ms|mt|nn|no|nr|núm|ob|pág"
+    "|pp|prof|sig|sr|sra|sta|sto|str|st|tab|tel|tzv|vgl|vol|vs|акад|вул|гл|др|им|ім|напр|обл|проф|рис|см|св|стр|тел|ул"
 )
 _MARK = r"""
       (?P<mark>[\p{Sentence_Terminal}…]+ | (?<=\p{Greek})[;\u037E])

@@ -101,17 +101,19 @@ def write_blocks(blocks: Iterable[str], path_or_file: str | os.PathLike | IO) ->
     return count
 
 
-# Prefixes that treebanks do not part from their word, and abbreviations that keep their full stop.
+# Prefixes that treebanks do not part from their word, and abbreviations that keep their full stop; references keep it
+# before numbers only.
 _PREFIXES = (
     "ante|anti|auto|bi|bio|co|counter|cross|cyber|de|e|ex|extra|inter|intra|macro|mega|micro|mid|mini|mis|multi|neo|non"
     "|over|para|post|pre|pro|pseudo|re|semi|socio|sub|super|tri|u|ultra|un|uni|vice"
 )
 _ABBREVIATIONS = (
     r"Adm|al|approx|Apr|Attn|Aug|Ave|Blvd|Bros|Capt|cf|Cmdr|Co|Col|Corp|Dec|Dept|Dr|Drs|Ed|esp|est|etc|ext|Feb|Fri|Ft"
-    r"|Gen|Gov|Hon|Inc|Jan|Jr|lbs|Ltd|Lt|Maj|Messrs|Mon|Mr|Mrs|Ms|Mt|Nos?(?=\.\s*\d)|Nov|Oct|Ph(?:\.D)?|Pres|Prof|Rd|Reps?"
+    r"|Gen|Gov|Hon|Inc|Jan|Jr|lbs|Ltd|Lt|Maj|Messrs|Mon|Mr|Mrs|Ms|Mt|Nov|Oct|Ph(?:\.D)?|Pres|Prof|Rd|Reps?"
     r"|Rev|Sen|Sept?|Sgt|Sr|Ste?|Thurs?|Tues?|Univ|vol|vs|Wed"
+    r"|(?:ca|Chap|Chs?|Eqs?|Fax|Figs?|Nos?|Para|pp|Sect?s?|Tel|Vols?)(?=\.\s*\(?\+?[a-z]?\d)"
 )
-_UNITS = "am|pm|a\\.m|p\\.m|[cmk]?m|mi|ft|in|[mk]?g|lbs?|oz|[kmg]b|hz|mph|min|mins|hrs?|yrs?|bn?|x|k"
+_UNITS = "am|pm|a\\.m|p\\.m|[cmk]?m|mi|ft|in|[mk]?g|lbs?|oz|[kmg]b|hz|mph|min|mins|hrs?|yrs?|bn|x|k"
 _DOMAINS = "com|org|net|edu|gov|info|mil|biz|co|uk|ca|de|fr|html?|pdf|docx?|xlsx?|jpe?g|png|gif|txt|zip|exe|mp3"
 _SPACE = r"\s\x1c-\x1f"  # str.isspace knows the last four too
 _ADDRESS = rf"""[^{_SPACE}<>"()]*[^{_SPACE}<>"().,;:!?'\]]"""
@@ -134,13 +136,14 @@ TOKEN = regex.compile(
         | \b(?:x?\d|\d{{5}})-\d{{4}}\b                                # x3-9890, the post code 77030-2707
         | \+(?<![\w)]\+)\d+(?:-\d+)*\b                              # +44
         | ['’]?\b\d\d(?:\d0)?['’]s\b                                # 60's, 1960's
-        | \d+(?=(?:,\d+)+\])                                        # [13, of [13,14]
+        | \d+(?=(?:,\d+)+\]) | (?<=[$£€])\d+(?=b\b)               # [13, of [13,14]; 4 of $4b
         | \d+(?:[.,:/]\d+)+ | \.\d+\b | \d+(?=(?:{_UNITS})\b) )     # 1,200; .5; 5 of 5pm
     | (?P<cutoff> (?<![^{_SPACE}])[^\W\d_]{{1,3}}-(?=[{_SPACE}]|\Z) ) # th- that
-    | (?P<word> (?:\b(?:{_PREFIXES})-)?[^\W_]+(?:_+[^\W_]+)*(?:['’][^\W\d_]+)* )
+    | (?P<word> (?<!\w)__[^\W_]+(?:_+[^\W_]+)*__(?!\w)               # __init__
+        | (?:\b(?:{_PREFIXES})-)?[^\W_]+(?:_+[^\W_]+)*(?:['’][^\W\d_]+)* )
     | (?P<clitic> ['’`](?:[smdn]|re|ve|ll)\b | (?<=s)['’](?=[{_SPACE}]+\w) )
     | (?P<elision> ['’](?:em|til|cause|\d\ds?)\b )
-    | (?P<run> ''|``|\.?[!?]+|(?P<same>[^\w{_SPACE}'"()]|_)(?P=same)+ )
+    | (?P<run> ''|``|[<>=!]=+>?|<?[-=]+>|<-+|\.?[!?]+|(?P<same>[^\w{_SPACE}'"()]|_)(?P=same)+ )
     | (?P<sign> (?![{_SPACE}])\X )
     """,
     regex.VERBOSE | regex.IGNORECASE,  # its \w has the marks of letters, many vowels of Hindi say; that of re has not
@@ -155,7 +158,18 @@ RUN_TOGETHER = (
     "not|na|ta|nt|m|ve|re|ll|s",
 )
 _RUN_TOGETHER = re.compile("({})({})".format(*RUN_TOGETHER), re.IGNORECASE)
-_BOUNDARY = regex.compile(r"\b", regex.WORD | regex.V1)  # a place, of which V1 allows a split
+# Shortened words of French, Catalan, Italian, Irish, Maltese and others, which are words by themselves; but `t'i` and
+# `m'u` of Albanian, `c'hoar` of Breton and `O'Neil` are one.
+_VOWEL = "aeiouyæœàáâäèéêëìíîïòóôöùúûü"
+_ELIDED = rf"""\b(?: (?:[djlmnstv] | (?:jus|lors|puis|quoi)?qu | (?:a|co|da|de|ne|su)ll | (?:ness|ciasc)?un | quest
+        | quell | bell | sant | com | dov | cos | anch | tutt | tant | quant | qual | mezz | gliel | dev | vent | trent
+        | (?:quar|cinqu|sess|sett|ott|nov)ant)['’](?=[{_VOWEL}h\d"“«])(?<![mt]['’](?=[iu]a?\b))
+    | c['’](?=[{_VOWEL}]) | [bfx]['’](?=\p{{L}}) | [dm]['’](?=fh) | mb['’](?=\p{{L}}) | po['’] )"""
+# And what leans on the word before it, in Welsh (`mae'r`) and German (`geht's`).
+_ENCLITIC = r"""(?<=[aeiouwyâêîôûŵŷ])['’](?:r|ch|th|w)\b | (?<=[iwy]|\bmae)['’]n\b
+    | (?<=\b(?:[aoâ]|efo|fe|gyda|na|wedi))['’][iu]\b
+    | (?<=\b(?:geht|gibt|hat|ist|wird|war|wär|wie|wenn|ob|ich|du|er|wir|ihr|mir|dir|sich|für|auf|durch))['’]s\b"""
+_WORD = regex.compile(rf"{_ELIDED} | {_ENCLITIC} | (?s:.+?)(?={_ENCLITIC}|\b)", regex.WORD | regex.I | regex.VERBOSE)
 _LINE_BREAK = r"\n\v\f\r\x85\u2028\u2029"  # characters, two of them on Windows
 # White space in which a sentence ends: any line break, or an empty line, which stands between two of the same kind.
 PARAGRAPH_ENDS = {"end": rf"[{_LINE_BREAK}]", "space": rf"(?P<break>[{_LINE_BREAK}])\s*(?P=break)"}
@@ -187,8 +201,9 @@ def tokenize_words(text: str) -> list[str]:
     text without its white space.
 
     Kept whole: URLs, e-mail addresses and other names with `@`, file names, `#topics`, emoticons, abbreviations with
-    their full stop (`U.S.`, `Dr.`, `w/o`) or with `&` (`AT&T`), numbers, dates and phone numbers, decades (`60's`),
-    words with a prefix (`non-profit`) or an underscore, words cut off (`th-`), runs of one sign (`...`, `--`).
+    their full stop (`U.S.`, `Dr.`, `w/o`) or with `&` (`AT&T`), references before a number (`Fig. 2`), numbers, dates
+    and phone numbers, decades (`60's`), words with a prefix (`non-profit`) or with underscores (`__init__`), words cut
+    off (`th-`), runs of one sign (`...`, `--`), comparisons and arrows (`>=`, `->`).
     Split: clitics (`do n't`, `it 's`, also `can not`, `gon na`, `did nt`), other hyphens and slashes (`well - known`,
     `and / or`), currency and per cent signs, numbers from units (`5 pm`), the full stop of an abbreviation that ends
     the text (`etc .`), every other sign.
@@ -266,9 +281,11 @@ def unicode_words(text: str) -> list[str]:
     Words of raw text of any language, by Unicode's word boundaries (UAX 29), that of Hebrew's quotation mark inside a
     word among them. White space goes; every sign is a word. Languages that are written without spaces need a
     dictionary, which is not here: every Chinese character is a word.
+
+    Apostrophes part what lists of short words know: elided words of French, Catalan, Italian, Irish and Maltese
+    (`l' homme`, `dell' isola`), and words of Welsh and German that lean on another (`mae 'r`, `geht 's`).
     """
-    words = chain.from_iterable(map(_BOUNDARY.split, text.split()))
-    return list(filter(None, words))
+    return list(chain.from_iterable(map(_WORD.findall, text.split())))
 
 
 def split_sentences(text: str, line_breaks: str = "end") -> list[str]:
