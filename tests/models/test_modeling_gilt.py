@@ -1136,11 +1136,6 @@ def test_a_graft_on_weights_of_half_precision(backbone, tmp_path):
     assert {parameter.dtype for parameter in GiLTForCausalLM(model.config).parameters()} == {torch.float32}
 
 
-def test_no_attention_that_would_lose_the_graph():
-    with pytest.raises(ValueError, match="Flash Attention"):
-        GiLTForCausalLM._from_config(tiny_config(), attn_implementation="flash_attention_2")
-
-
 def test_weights_of_the_arcs_of_more_words_than_the_classifier_knows_are_those_of_its_last_class():
     model = tiny_model(max_new_arcs=2)
     examples = sentences((11,))
