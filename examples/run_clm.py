@@ -68,7 +68,7 @@ from hf_structure.families import FAMILIES, families_of
 from hf_structure.hub.suggestions import did_you_mean
 from hf_structure.models.transformer_grammar.actions_transformer_grammar import at_tokens, tree_actions
 from hf_structure.pipelines.loading import load_trained, read_config, read_tokenizer
-from hf_structure.tokenization import SUBWORD_KINDS, encode_subwords, train_subword_tokenizer
+from hf_structure.tokenization import SUBWORD_KINDS, encode_subwords, inner_pieces, train_subword_tokenizer
 from hf_structure.training.arguments import ModelArguments, RunArguments, option
 from hf_structure.training.command_line import parse_command_line
 from hf_structure.training.corpora import NUMBER, NUMBERS, PAIRS, STRINGS, Corpora, Reading, words_of
@@ -356,6 +356,12 @@ def set_labels(settings: dict, sentences: Dataset | None) -> None:
         settings["labels"] = sorted(found - {UNLABELLED}) or None
 
 
+def set_inner_pieces(settings: dict, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Tells a new transformer grammar which tokens go on with a word, if it is not said."""
+    if settings.get("model_type") == TransformerGrammarConfig.model_type:
+        settings.setdefault("inner_pieces", inner_pieces(tokenizer))
+
+
 def encode_sentences(
     sentences: list[dict],
     tokenizer: PreTrainedTokenizerBase,
@@ -458,6 +464,7 @@ def main() -> None:
     tokenizer = load_tokenizer(model_args, data_args, training_args, train, corpora)
     if not model_args.model_name_or_path:
         set_labels(settings, train)
+        set_inner_pieces(settings, tokenizer)
     model = load_model(model_args, settings, tokenizer)
     if (longest := abilities_of(model.config).max_tokens) is not None:
         tokenizer.model_max_length = longest

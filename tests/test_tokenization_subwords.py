@@ -1,6 +1,6 @@
 import json
 import unicodedata
-from itertools import chain
+from itertools import chain, pairwise
 
 import pytest
 import torch
@@ -11,6 +11,7 @@ from hf_structure.tokenization import (
     build_word_tokenizer,
     encode,
     encode_subwords,
+    inner_pieces,
     number_words,
     train_subword_tokenizer,
     word_start_mask,
@@ -88,6 +89,20 @@ def test_words_are_known_from_the_tokens_alone(tokenizer, words):
     starts = word_start_mask(tokenizer)
     assert starts.shape == (len(tokenizer),)
     assert not starts[torch.tensor(tokenizer.all_special_ids)].any()
+
+
+@pytest.mark.parametrize("words", [CORPUS[0], CORPUS[2], UNSEEN], ids=["1", "3", "unseen"])
+def test_pieces_that_go_on_with_a_word(tokenizer, words):
+    encoded = encode_subwords(words, tokenizer)
+    inner = inner_pieces(tokenizer)
+    assert inner
+    for (_, before), (token, word) in pairwise(zip(encoded["input_ids"], encoded["word_ids"], strict=True)):
+        if before > 0 and token != tokenizer.unk_token_id:  # which also stands for words that are dropped
+            assert (token in inner) == (word == before)
+
+
+def test_whole_words_have_no_inner_pieces():
+    assert inner_pieces(build_word_tokenizer(["a", "cat"])) is None
 
 
 def split_at_once(words: list[str], tokenizer: TokenizersBackend) -> dict[str, list[int]]:

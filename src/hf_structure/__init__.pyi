@@ -98,6 +98,7 @@ from hf_structure.structures.parses import Parses as Parses
 from hf_structure.tokenization import build_word_tokenizer as build_word_tokenizer
 from hf_structure.tokenization import encode_subwords as encode_subwords
 from hf_structure.tokenization import encode_words as encode_words
+from hf_structure.tokenization import inner_pieces as inner_pieces
 from hf_structure.tokenization import number_words as number_words
 from hf_structure.tokenization import train_subword_tokenizer as train_subword_tokenizer
 from hf_structure.tokenization import train_word_tokenizer as train_word_tokenizer

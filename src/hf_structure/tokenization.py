@@ -399,6 +399,18 @@ def word_start_mask(tokenizer: PreTrainedTokenizerBase) -> torch.Tensor:
     return torch.tensor([piece.startswith(_SPACES) for piece in pieces])
 
 
+def inner_pieces(tokenizer: PreTrainedTokenizerBase) -> list[int] | None:
+    """
+    Ids of the tokens that go on with a word, and begin none but the first of a text: all without a space in front but
+    special and added ones, which may do either. None where no token has a space in front, so that nothing tells.
+    """
+    starts = word_start_mask(tokenizer)
+    if not starts.any():
+        return None
+    starts[[*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder]] = True
+    return (~starts).nonzero().flatten().tolist()
+
+
 def number_words(input_ids: torch.Tensor, tokenizer: PreTrainedTokenizerBase) -> torch.Tensor:
     """
     The word of each token of running text, from the tokens alone, so that it is known while they are generated: a

@@ -230,13 +230,14 @@ def test_arc_statistics():
     [
         ({"names": ("degree", "height")}, "some of degree, distance, depth, not"),
         ({"names": ("degree", "degree")}, "some of degree"),
-        ({"degree_weights": (0, 1)}, "at least 1"),
-        ({"distance_weights": (3, -1)}, "at least 1"),
-        ({"degree_weights": (3,)}, r"must be two and at least 1, not \[3\]"),
+        ({"degree_weights": (0, 1)}, "between 1 and 255"),
+        ({"distance_weights": (3, -1)}, "between 1 and 255"),
+        ({"degree_weights": (3,)}, r"must be two, each between 1 and 255, not \[3\]"),
+        ({"distance_weights": (1, 2**28)}, "between 1 and 255"),
         ({"max_value": 256}, "between 1 and 255, not 256"),
         ({"max_value": 0}, "between 1 and 255"),
     ],
-    ids=["unknown", "doubled", "zero", "negative", "single", "large", "none"],
+    ids=["unknown", "doubled", "zero", "negative", "single", "far", "large", "none"],
 )
 def test_impossible_features(options, message):
     with pytest.raises(ValueError, match=message):

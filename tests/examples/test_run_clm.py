@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from tokenizers import ByteLevelBPETokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
 
-from hf_structure import GiLTForCausalLM, PushdownLMForCausalLM, TransformerGrammarForCausalLM
+from hf_structure import GiLTForCausalLM, PushdownLMForCausalLM, TransformerGrammarForCausalLM, inner_pieces
 from hf_structure.training import scripts
 
 command = partial(running.command, "run_clm.py")
@@ -162,6 +162,8 @@ def test_transformer_grammars_read_trees(corpus, run, tmp_path, kind):
     model = AutoModelForCausalLM.from_pretrained(output_dir)
     assert isinstance(model, TransformerGrammarForCausalLM)
     assert model.config.action_names == actions
+    assert model.config.inner_pieces == inner_pieces(AutoTokenizer.from_pretrained(output_dir))
+    assert model.config.inner_pieces
     arguments = ["--model_name_or_path", output_dir, "--test_file", corpus / f"dev.{suffix}", *OPTIONS]
     run(*arguments, "--max_predicted_sentences", "10", "--output_dir", tmp_path / "eval")
     again = results(tmp_path / "eval", "test")

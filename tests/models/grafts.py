@@ -79,6 +79,26 @@ class StructureBattery(ModelBattery):
         examples = super().examples(config, lengths)
         return [{**example, "labels": [-100, *example["labels"][1:]]} for example in examples]
 
+    def computations(self, model, batch):
+        """Text is scored and written, too."""
+        ids = torch.tensor([[2, 7, 9, 4, 8]])
+        words = torch.tensor([[0, 1, 2, 2, 3]])
+        options = {
+            "use_structure": True,
+            "max_new_tokens": 2,
+            "do_sample": False,
+            "pad_token_id": 1,
+            "return_dict_in_generate": True,
+            "use_cache": True,
+        }
+        if "word_starts" in model.writer_class.options:
+            options["word_starts"] = torch.arange(model.config.vocab_size) % 2 == 0
+        return [
+            *super().computations(model, batch),
+            lambda: model.beam_search(ids, words, beam_size=3),
+            lambda: {"text": model.generate(ids, **options).sequences},
+        ]
+
     def test_padding_predicts_no_first_token(self):
         model, batches = self.model(), []
         for side in ("right", "left"):

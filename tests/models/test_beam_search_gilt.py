@@ -84,6 +84,17 @@ def arcs_of(graph: torch.Tensor) -> frozenset:
     return frozenset(map(tuple, graph.nonzero().tolist()))
 
 
+@torch.no_grad()
+def test_probabilities_of_all_next_tokens_sum_to_that_of_the_prefix():
+    """A word begins with a token, or goes on with it, 5: graphs grow with the former alone, and nothing is lost."""
+    model = sure_model(vocab_size=6)
+    texts = torch.tensor([[2, 4, 5, 0, 5, token] for token in range(6)])
+    words = torch.tensor([[0, 1, 1, 2, 2, word] for word in (3, 3, 3, 0, 3, 2)])
+    before = model.beam_search(texts[:1, :-1], words[:1, :-1], beam_size=EVERYTHING, max_tokens=EVERYTHING)
+    after = model.beam_search(texts, words, beam_size=EVERYTHING, max_tokens=EVERYTHING)
+    assert_close(after.log_prob.logsumexp(0), before.log_prob[0], atol=1e-4, rtol=0)
+
+
 def assert_is_the_literal_beam(model, input_ids, word_ids, beam_size):
     beam, token_log_probs = literal_beam(model, input_ids, word_ids, beam_size)
     output = model.beam_search(

@@ -27,6 +27,7 @@ SMALL = {
     "arcs": {"one_derivation": False},
 }
 SMALL[GRAFT] = SMALL["plm"]
+SMALLEST = {kind: {"labels": None, "max_open": 2} for kind in ("plm", "plm-mask", "tg")}
 
 
 def small_model(kind: str, **settings) -> TransformerGrammarForCausalLM:
@@ -85,6 +86,35 @@ def test_probabilities_of_all_next_tokens_sum_to_that_of_the_prefix(kind):
     next_words = torch.cat([words.repeat(5, 1), torch.tensor([[4, 4, 4, 0, 4]]).T], dim=1)
     after = model.beam_search(longer, next_words, beam_size=EVERYTHING, max_tokens=EVERYTHING)
     assert_close(after.log_prob.logsumexp(0), before.log_prob[0], atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("prefix", [[2], [2, 4], [2, 5, 4], [2, 4, 0, 5], [2, 4, 5, 5, 4]])
+@torch.no_grad()
+def test_probabilities_sum_to_that_of_the_prefix_with_pieces_of_words(kind, prefix):
+    """After an action, no probability goes to a token, 5, that only goes on with a word."""
+    model = small_model(kind, **SMALLEST.get(kind, {}), vocab_size=6, inner_pieces=[5])
+    texts = torch.tensor([[*prefix, token] for token in range(6)])
+    begins = texts != 5
+    begins[:, 1] = True  # the first word, whatever it begins with
+    begins[:, 0] = False
+    words = (begins.cumsum(1) * (texts != 3)).clamp(min=0)
+    options = {"beam_size": EVERYTHING, "max_tokens": EVERYTHING}
+    before = model.beam_search(texts[:1, :-1], words[:1, :-1], **options)
+    after = model.beam_search(texts, words, **options)
+    assert_close(after.log_prob.logsumexp(0), before.log_prob[0], atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_pieces_of_words_are_scored_as_in_training(kind):
+    model = small_model(kind, **SMALLEST.get(kind, {}), vocab_size=6, inner_pieces=[5])
+    ids = torch.tensor([2, 5, 4, 5, 0, 3])
+    words = torch.tensor([0, 1, 2, 2, 3, 0])
+    trees = all_texts(model.config, 3)
+    output = model.beam_search(ids[None], words[None], beam_size=EVERYTHING, k=len(trees))
+    expected = torch.tensor([log_prob_with(model, ids, words, tree) for tree in trees])
+    assert_close(output.action_log_probs[0], expected.sort(descending=True).values, atol=1e-4, rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", [*OFTEN, pytest.param(GRAFT, marks=pytest.mark.slow)])

@@ -118,6 +118,25 @@ def test_pieces_of_words_are_written():
     assert model(output.sequences, word_ids=output.word_ids, actions=output.actions, labels=output.sequences).loss > 0
 
 
+@pytest.mark.parametrize("kind", ["plm-mask", "tg", "dtg"])
+@torch.no_grad()
+def test_no_piece_of_a_word_is_written_after_an_action(kind):
+    """But in the first word."""
+    model = tiny_model(kind, max_open=4, inner_pieces=[*range(8, 30)])
+    torch.manual_seed(0)
+    options = {**OPTIONS, "max_new_tokens": 8, "do_sample": True, "num_return_sequences": 20}
+    output = model.generate(torch.tensor([[2]]), **options)
+    is_inner = output.sequences >= 8
+    after_action = (output.actions >= 0).any(2)
+    assert after_action[:, 2:].any()
+    assert not (is_inner & after_action)[:, 2:].any()
+    assert is_inner[:, 1].any()
+    assert (is_inner & ~after_action)[:, 2:].any()
+    assert (output.word_ids[:, 1] == (output.sequences[:, 1] != 3)).all()
+    goes_on = (output.word_ids[:, 1:] == output.word_ids[:, :-1]) & (output.word_ids[:, 1:] > 0)
+    assert torch.equal(goes_on[:, 1:-1], (is_inner & (output.word_ids > 0))[:, 2:-1])
+
+
 @torch.no_grad()
 def test_a_text_may_begin_with_the_token_that_ends_it(monkeypatch):
     """As GPT-2's do."""

@@ -15,8 +15,10 @@ from hf_structure.models.transformer_grammar.actions_transformer_grammar import 
 )
 from hf_structure.models.transformer_grammar.configuration_transformer_grammar import TransformerGrammarConfig
 from hf_structure.models.transformer_grammar.machine_transformer_grammar import (
+    ENDS,
     FIRST_ACTION,
     PIECE,
+    TOKEN_KINDS,
     WORD,
     Machine,
     Replay,
@@ -329,12 +331,13 @@ def test_what_happens_is_legal(kind):
         starts = tape.starts[row]
         for token, some in enumerate(text[1:], start=1):
             for slot, action in enumerate(some):
-                assert found.legal[row, starts[token, slot] - 1, 2 + action]
+                assert found.legal[row, starts[token, slot] - 1, TOKEN_KINDS + action]
             legal = found.legal[row, starts[token, -1] - 1]
             is_end = token == len(text) - 1
-            assert legal[:2].tolist() == [not is_end, is_end]
-            assert not is_end or not legal[2:].any()
-    assert not found.legal[:, 0, 1].any()
+            may_go_on = not is_end and (token == 1 or not some)
+            assert legal[:TOKEN_KINDS].tolist() == [not is_end, may_go_on, is_end]
+            assert not is_end or not legal[TOKEN_KINDS:].any()
+    assert not found.legal[:, 0, ENDS].any()
 
 
 def all_texts(config: TransformerGrammarConfig, length: int) -> list[list[list[int]]]:
@@ -347,7 +350,7 @@ def all_texts(config: TransformerGrammarConfig, length: int) -> list[list[list[i
     grown = [([[]], read(Machine.empty(config, 1).with_room(50, 20), WORD))]
     while grown:
         text, machine = grown.pop()  # the last are the actions before what comes next
-        word, end, *actions = machine.legal()[0].tolist()
+        word, _, end, *actions = machine.legal()[0].tolist()
         if end and len(text) == length + 1:
             found.append(text)
         if word and len(text) <= length:

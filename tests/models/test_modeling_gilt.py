@@ -1091,8 +1091,10 @@ def test_without_graph_layers_there_is_nothing_of_graphs():
         ({"graph_layers": [1, 1]}, r"graph_layers \[1, 1\] in a model of 2 layers: list layers from 0 to 1"),
         ({"graph_features": ["size"]}, "some of degree, distance, depth"),
         ({"graph_features": []}, "graph_layers=0"),
-        ({"degree_weights": [10, 0]}, "at least 1"),
-        ({"max_feature_value": 300}, "between 1 and 255"),
+        ({"degree_weights": [10, 0]}, "between 1 and 255"),
+        ({"degree_weights": [2**31, 1]}, "between 1 and 255"),
+        ({"distance_weights": [10, 2**28]}, "between 1 and 255"),
+        ({"max_feature_value": 10**9}, "max_feature_value, must be between 1 and 255"),
         ({"num_attention_heads": 3}, "no multiple"),
         ({"arc_loss_weight": -1}, "must not be negative"),
         ({"scorer_chunk_size": 0}, "scorer_chunk_size"),
@@ -1134,11 +1136,6 @@ def test_a_graft_on_weights_of_half_precision(backbone, tmp_path):
         assert {parameter.dtype for parameter in loaded.parameters()} == {dtype}
         assert loaded(**batch).loss.isfinite()
     assert {parameter.dtype for parameter in GiLTForCausalLM(model.config).parameters()} == {torch.float32}
-
-
-def test_no_attention_that_would_lose_the_graph():
-    with pytest.raises(ValueError, match="Flash Attention"):
-        GiLTForCausalLM._from_config(tiny_config(), attn_implementation="flash_attention_2")
 
 
 def test_weights_of_the_arcs_of_more_words_than_the_classifier_knows_are_those_of_its_last_class():

@@ -18,7 +18,7 @@ from hf_structure import (
     TransformerGrammarModel,
 )
 from hf_structure.models.transformer_grammar.actions_transformer_grammar import at_tokens
-from hf_structure.models.transformer_grammar.machine_transformer_grammar import Machine, scores_at
+from hf_structure.models.transformer_grammar.machine_transformer_grammar import TOKEN_KINDS, Machine, scores_at
 from hf_structure.modules.structured_lm.transformer_xl import sinusoids
 
 KINDS = ["plm", "plm-mask", "tg", "dtg", "arcs"]
@@ -178,7 +178,7 @@ def test_without_composition_it_is_a_transformer_of_tokens_and_actions(kind):
         piece = token >= 0 and number > 0 and words[number] == words[number - 1]
         event = 2 - token if token < 0 else int(piece)
         machine, _ = machine.step(torch.tensor([event]), torch.tensor([number]))
-        word, end, *acts = machine.legal()[0].tolist()
+        word, _, end, *acts = machine.legal()[0].tolist()
         legal = torch.tensor([end if token == 3 else word for token in range(30)] + acts)
         log_probs = logits[place].masked_fill(~legal, -torch.inf).log_softmax(-1)
         total += float(log_probs[ids[place + 1]])
@@ -250,8 +250,23 @@ def test_next_words_and_actions_sum_to_one(kind):
     kinds, tokens = predicted.kinds.softmax(-1), predicted.tokens.softmax(-1)
     total = (kinds[:, :1] * tokens).sum(1) + kinds[:, 1:].sum(1)
     assert_close(total, torch.ones_like(total))
-    illegal = ~torch.cat([reading.legal[known][:, :2].any(1, keepdim=True), reading.legal[known][:, 2:]], dim=1)
+    of_tokens, of_actions = reading.legal[known].tensor_split([TOKEN_KINDS], dim=1)
+    illegal = ~torch.cat([of_tokens.any(1, keepdim=True), of_actions], dim=1)
     assert not kinds[illegal].any()
+
+
+@torch.no_grad()
+def test_a_text_in_which_a_piece_of_a_word_comes_after_an_action_is_refused():
+    model = tiny_model("tg", inner_pieces=[7])
+    batch = {
+        "input_ids": torch.tensor([[2, 7, 8, 7, 9, 3]]),
+        "word_ids": torch.tensor([[0, 1, 2, 2, 3, 0]]),
+        "actions": pad_actions([[[], [0, 1], [], [], [4], [3]]], 6),
+    }
+    assert model(**batch, labels=batch["input_ids"]).loss.isfinite()
+    batch["input_ids"][0, 4] = 7
+    with pytest.raises(ValueError, match="a token that goes on with a word"):
+        model(**batch, labels=batch["input_ids"])
 
 
 # Company, caches, errors

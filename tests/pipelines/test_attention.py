@@ -1,5 +1,6 @@
 """Attention of one head, with the structure that the model has built."""
 
+import threading
 from copy import deepcopy
 
 import pytest
@@ -8,8 +9,8 @@ from tiny_models import GRAPHS, new_gilt, new_gpt2, new_pushdown, randomise, sav
 from transformers import AutoModelForCausalLM, AutoTokenizer, MambaConfig, MambaForCausalLM
 
 from hf_structure import GiLTForCausalLM, PushdownLMForCausalLM, encode_subwords, parse
-from hf_structure.pipelines.attention import sentence_attention
-from hf_structure.pipelines.word_arrays import word_arrays
+from hf_structure.pipelines.attention import sentence_attention, with_eager_attention
+from hf_structure.pipelines.word_arrays import WordArrays, word_arrays
 from hf_structure.structures import SentenceAttention
 
 WORDS = ["the", "cat", "saw", "dogs"]
@@ -59,6 +60,50 @@ def expected_reading(model, tokenizer, ids: torch.Tensor, word_ids: torch.Tensor
         arcs[0, head, word] = True
     assert arcs.any()
     return parsed.graph, {"word_ids": word_ids, "graph": arcs}
+
+
+@pytest.mark.parametrize("read", [sentence_attention, word_arrays])
+@pytest.mark.parametrize("name", ["gpt2", "gilt on GPT-2"])
+@torch.no_grad()
+def test_another_thread_computes_as_before(models, name, read):
+    """While attention is read in one thread, which waits in a layer, and with the same weights."""
+    model, tokenizer = models[name]
+    backbone = model.get_decoder() if name == "gpt2" else model.model.backbone
+    ids = torch.tensor([encode_subwords(WORDS, tokenizer)["input_ids"]])
+    is_inside = threading.Event()
+    may_go_on = threading.Event()
+    found = []
+
+    def wait(layer, *_):
+        if threading.current_thread() is reader and layer.attn.config._attn_implementation == "eager":
+            is_inside.set()
+            may_go_on.wait(60)
+
+    reader = threading.Thread(target=lambda: found.append(read(" ".join(WORDS), model, tokenizer=tokenizer)))
+    implementation = model.config._attn_implementation
+    expected = model(ids, use_cache=False).logits
+    handle = backbone.h[0].register_forward_pre_hook(wait)
+    try:
+        reader.start()
+        assert is_inside.wait(60)
+        assert model.config._attn_implementation == backbone.config._attn_implementation == implementation == "sdpa"
+        assert torch.equal(model(ids, use_cache=False).logits, expected)
+    finally:
+        may_go_on.set()
+        reader.join()
+        handle.remove()
+    assert isinstance(found[0], SentenceAttention | WordArrays)
+
+
+def test_attention_is_read_with_the_same_tensors(models):
+    """Of which there may be too many for two copies."""
+    model, _ = models["gilt on GPT-2"]
+    eager = with_eager_attention(model)
+    assert type(eager) is type(model)
+    tensors, others = (
+        {name: value.data_ptr() for name, value in each.state_dict().items()} for each in (model, eager)
+    )
+    assert tensors == others
 
 
 @pytest.mark.parametrize("name", ["plain", "gpt2", *GILT, *PUSHDOWN])

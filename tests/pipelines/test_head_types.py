@@ -109,8 +109,10 @@ def test_correlations_are_those_of_numpy(tokenizer, family, universal, ignored):
 def test_the_attention_of_a_model_is_left_as_it_was(tokenizer):
     model = build("transformer", tokenizer)
     before = model.config._attn_implementation
+    seen = set()
+    model.base_model.layers[0].register_forward_hook(lambda *_: seen.add(model.config._attn_implementation))
     head_types(treebank(), model, tokenizer=tokenizer)
-    assert model.config._attn_implementation == before
+    assert seen == {model.config._attn_implementation} == {before}
 
 
 def test_what_cannot_be_compared(tokenizer, tmp_path, subword_structformer):

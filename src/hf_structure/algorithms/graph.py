@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 
 FEATURES = ("degree", "distance", "depth")
+MOST = 255  # what a byte of a tape holds; sums of so large weights fit in 32 bits
 _UNREACHABLE = 2**28  # four of them can be added in 32 bits
 
 
@@ -28,7 +29,7 @@ class TapeFeatures:
         max_value (`int`): Larger values are clipped to this one; at most 255.
 
     Raises:
-        ValueError: an unknown or repeated name, weights that are not two or below 1, or `max_value` not in 1..255.
+        ValueError: an unknown or repeated name, weights that are not two, or a weight or `max_value` not in 1..255.
     """
 
     names: Sequence[str] = FEATURES
@@ -40,10 +41,12 @@ class TapeFeatures:
         if len(set(self.names)) < len(self.names) or not set(self.names) <= set(FEATURES):
             raise ValueError(f"graph features are some of {', '.join(FEATURES)}, not {list(self.names)}")
         for weights in (self.degree_weights, self.distance_weights):
-            if len(weights) != 2 or min(weights) < 1:
-                raise ValueError(f"weights of degree and distance must be two and at least 1, not {list(weights)}")
-        if not 1 <= self.max_value <= 255:
-            raise ValueError(f"max_value must be between 1 and 255, not {self.max_value}")
+            if len(weights) != 2 or not 1 <= min(weights) <= max(weights) <= MOST:
+                message = f"weights of degree and distance must be two, each between 1 and {MOST}"
+                raise ValueError(f"{message}, not {list(weights)}")
+        if not 1 <= self.max_value <= MOST:
+            message = f"the largest value of features, max_feature_value, must be between 1 and {MOST}"
+            raise ValueError(f"{message}, not {self.max_value}")
 
     @property
     def lengths(self) -> list[tuple[int, int]]:

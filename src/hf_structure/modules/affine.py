@@ -1,20 +1,22 @@
 """
 Weights of affine maps, layer norms and embeddings, for code that does algebra with them.
 
-Weights are read only where a module is plain. What stands in for it (adapters, quantized layers) or watches it (hooks,
-which may also bring weights from elsewhere) is called instead.
+Weights are read only where a module is plain. What stands in for it (adapters, quantized layers or weights) or watches
+it (hooks, which may also bring weights from elsewhere) is called instead.
 """
 
 import torch
 from torch import nn
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_TENSORS = (nn.Parameter, torch.Tensor)  # not their subclasses, which may be in other number formats
 
 
 def is_plain(module: nn.Module, kind: type[nn.Module] = nn.Linear) -> bool:
-    """Whether calling a module does what its class says, and nothing else."""
+    """Whether calling a module does what its class says with parameters that are tensors, and nothing else."""
     has_hooks = any(getattr(module, name) for name in _HOOKS)
-    return type(module) is kind and "forward" not in vars(module) and not has_hooks
+    has_tensors = all(type(each) in _TENSORS for each in module.parameters(recurse=False))
+    return type(module) is kind and "forward" not in vars(module) and not has_hooks and has_tensors
 
 
 def weight_and_bias(linear: nn.Linear, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -9,6 +9,7 @@ from transformers import AutoModel, PreTrainedModel
 from transformers import initialization as init
 from transformers.utils.output_capturing import OutputRecorder
 
+from hf_structure.modules.attention import AttentionMixin
 from hf_structure.modules.configuration import EncoderConfig
 from hf_structure.modules.graph_transformer import (
     GraphAttention,
@@ -22,10 +23,11 @@ from hf_structure.modules.padding import all_words
 from hf_structure.modules.publishing import PublishingMixin
 
 
-class GraphPreTrainedModel(PublishingMixin, PreTrainedModel):
+class GraphPreTrainedModel(AttentionMixin, PublishingMixin, PreTrainedModel):
     """Base of all Graph-to-Graph Transformer models."""
 
     supports_gradient_checkpointing = True
+    attention_reads = "a graph, whose arcs add to keys and values"
     _no_split_modules = ["GraphTransformerLayer"]
     _can_record_outputs = {
         "hidden_states": GraphTransformerLayer,

@@ -1,7 +1,7 @@
 """The attention of language models to a sentence, beside the structure that they build."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import copy
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +84,7 @@ def _attention_maps(
     model: PreTrainedModel, ids: torch.Tensor, reading: dict, length: int
 ) -> list[torch.Tensor | None]:
     """For each layer `(heads, length, length)`, or None. Raises `ValueError` if no layer has attention."""
-    with eager_attention(model):
-        outputs = model(ids, output_attentions=True, use_cache=False, **reading)
+    outputs = with_eager_attention(model)(ids, output_attentions=True, use_cache=False, **reading)
     found = getattr(outputs, "attentions", None) or ()
     shape = (length, length)  # some models return something else as attention
     maps = [one[0] if one is not None and one.dim() == 4 and one.shape[2:] == shape else None for one in found]
@@ -104,12 +103,13 @@ def _choose(items: Sequence[torch.Tensor | None] | torch.Tensor, number: int, na
     return chosen
 
 
-@contextmanager
-def eager_attention(model: PreTrainedModel) -> Iterator[None]:
-    """Computes attention eagerly, so that its weights are returned."""
-    before: Any = model.config._attn_implementation
-    model.set_attn_implementation("eager")
-    try:
-        yield
-    finally:
-        model.set_attn_implementation(before)
+def with_eager_attention(model: PreTrainedModel) -> PreTrainedModel:
+    """
+    A model that computes attention eagerly, so that its weights are returned, with the tensors of the given one. That
+    one, which other threads may be using, stays as it is.
+    """
+    hooks = [getattr(module, "_hf_hook", None) for module in model.modules()]  # of offloading, which hold tensors, too
+    shared = [*model.parameters(), *model.buffers(), *hooks]
+    eager = copy.deepcopy(model, {id(each): each for each in shared})
+    eager.set_attn_implementation("eager")
+    return eager

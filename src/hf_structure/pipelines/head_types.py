@@ -17,7 +17,7 @@ from hf_structure.metrics.attachment import scored_words, universal_label
 from hf_structure.metrics.head_types import HeadTypeCorrelation, HeadTypes
 from hf_structure.models.structformer.modeling_structformer import StructFormerPreTrainedModel
 from hf_structure.models.udgn.modeling_udgn import UDGNPreTrainedModel
-from hf_structure.pipelines.attention import eager_attention
+from hf_structure.pipelines.attention import with_eager_attention
 from hf_structure.pipelines.encoding import SentenceEncoder, encode_all
 from hf_structure.pipelines.loading import MASKED, compute_device, load_model
 from hf_structure.tokenization import is_word_level
@@ -75,16 +75,16 @@ def head_types(
     up: Any = None
     down: Any = None
     shape = ()
-    with eager_attention(model):
-        for batch in _batches(trees, batch_size):
-            weights = _weights(model, collate([each.encoded for each in batch]))
-            if up is None:
-                shape = weights.shape[1:3]  # layers, heads
-                up = HeadTypeCorrelation(shape.numel())
-                down = HeadTypeCorrelation(shape.numel())
-            for row, each in zip(weights.flatten(1, 2), batch, strict=True):  # (layers * heads, L, L)
-                up.add(_values(row, each.parents, each.children), each.labels)
-                down.add(_values(row, each.children, each.parents), each.labels)
+    eager = with_eager_attention(model)
+    for batch in _batches(trees, batch_size):
+        weights = _weights(eager, collate([each.encoded for each in batch]))
+        if up is None:
+            shape = weights.shape[1:3]  # layers, heads
+            up = HeadTypeCorrelation(shape.numel())
+            down = HeadTypeCorrelation(shape.numel())
+        for row, each in zip(weights.flatten(1, 2), batch, strict=True):  # (layers * heads, L, L)
+            up.add(_values(row, each.parents, each.children), each.labels)
+            down.add(_values(row, each.children, each.parents), each.labels)
     counts = {} if up is None else up.counts()
     if not counts:
         raise ValueError("there is no dependency between words that the model sees")

@@ -24,7 +24,7 @@ from hf_structure.models.pushdown.modeling_pushdown import PushdownLMForCausalLM
 from hf_structure.models.rng_transformer.modeling_rng_transformer import RNGTransformerForParsing
 from hf_structure.models.transformer_grammar.cache_transformer_grammar import GrammarCache
 from hf_structure.models.transformer_grammar.modeling_transformer_grammar import TransformerGrammarForCausalLM
-from hf_structure.pipelines.attention import eager_attention, structure_inputs
+from hf_structure.pipelines.attention import structure_inputs, with_eager_attention
 from hf_structure.pipelines.encoding import SentenceEncoder, encode_all, read_all, with_columns
 from hf_structure.pipelines.loading import WordTokenizer, compute_device, load_parser, read_config
 from hf_structure.pipelines.masked_scoring import encode_masked, special_ends
@@ -134,8 +134,9 @@ def word_arrays(
     encoded: list[Any] = list(encode_all(with_columns(sources), encoder))
     found: list[Any] = [None] * len(encoded)
     first = 1 - int(encoder.encode_words is encode_from_zero)
-    read = partial(_read_batch, model=model, arrays=arrays, beam_size=beam_size, first=first)
-    with eager_attention(model), tqdm(total=len(encoded), unit=" sentences", disable=not progress) as bar:
+    eager = with_eager_attention(model)
+    read = partial(_read_batch, model=eager, arrays=arrays, beam_size=beam_size, first=first)
+    with tqdm(total=len(encoded), unit=" sentences", disable=not progress) as bar:
         for places in similar_length_batches([len(each["input_ids"]) for each in encoded], batch_size):
             chosen = [encoded[place] for place in places]
             for place, values in zip(places, _pooled(chosen, *read(chosen), arrays, pooling), strict=True):

@@ -28,10 +28,10 @@ class GiLTConfig(StructuredLMConfig):
         graph_features (`list[str]`, defaults to `["degree", "distance", "depth"]`):
             What is read from graphs (section 3.3; table 4 leaves out one each).
         degree_weights (`list[int]`, defaults to `[10, 1]`):
-            What an outgoing and an incoming arc add to a degree, m_out and m_in (table 4: `[1, 1]`).
+            What an outgoing and an incoming arc add to a degree, m_out and m_in (table 4: `[1, 1]`); at most 255.
         distance_weights (`list[int]`, defaults to `[10, 1]`):
-            Length of an arc along and against its direction (table 4: `[1, 1]`).
-        max_feature_value (`int`, defaults to 150): Larger values are read as this one.
+            Length of an arc along and against its direction (table 4: `[1, 1]`); at most 255.
+        max_feature_value (`int`, defaults to 150): Larger values are read as this one; at most 255.
         graph_embedding_size (`int`, defaults to 256): Width of the embeddings of feature values.
         graph_key (`"relative"` or `"content"`, defaults to `"relative"`):
             Whether graph keys join the relative positions (eq. 5) or, as in the authors' release, the content keys

@@ -221,7 +221,7 @@ class DependencyScorer(nn.Module):
         `(batch_size, n + 1)` is.
         """
         code = places * terms.distances + distances
-        for feature in tape.unbind(1):
+        for feature in tape.unbind(1):  # bytes, at most three: with 2**39 places times distances, codes fit in 64 bits
             code = code * self.num_values + feature
         codes, pair = code.masked_fill(~is_pair, 0).unique(return_inverse=True)
         number = torch.arange(pair.numel(), device=pair.device)

@@ -31,6 +31,7 @@ from hf_structure.algorithms.distance import (
 from hf_structure.algorithms.spanning_tree import check_decoder, chosen_scores, find_heads
 from hf_structure.modeling_outputs import DecoderOutput, StructFormerMaskedLMOutput, StructFormerModelOutput
 from hf_structure.models.structformer.configuration_structformer import StructFormerConfig
+from hf_structure.modules.attention import AttentionMixin
 from hf_structure.modules.calls import by_call, with_calls
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.masked_lm import masked_cross_entropy
@@ -277,7 +278,7 @@ class StructFormerLayer(GradientCheckpointingLayer):
         return hidden_states + self.dropout(self.down(inner))
 
 
-class StructFormerPreTrainedModel(PublishingMixin, PreTrainedModel):
+class StructFormerPreTrainedModel(AttentionMixin, PublishingMixin, PreTrainedModel):
     """Initialisation, and the way from word ids to trees that all StructFormer models share."""
 
     config: StructFormerConfig
@@ -285,6 +286,7 @@ class StructFormerPreTrainedModel(PublishingMixin, PreTrainedModel):
     base_model_prefix = "structformer"
     _input_embed_layer = "embeddings"
     supports_gradient_checkpointing = True
+    attention_reads = "relations, by which weights without a softmax are multiplied, or positions as a mask of floats"
     _no_split_modules = ["StructFormerLayer", "StructFormerParser"]
     _can_record_outputs = {
         "hidden_states": StructFormerLayer,

@@ -4,7 +4,8 @@ Word-synchronous beam search (Stern et al. 2017): the probability of given sente
 A hypothesis is the actions so far. Before each token, hypotheses take actions until they predict the token: then they
 have *arrived*, and wait for the others. What has not arrived is as probable as it will ever be, and is dropped if
 there are enough that have arrived and are more probable. Actions after which the token cannot come are not taken:
-none within a word, no opening before the end, and nothing that completes the tree before a word.
+none within a word or before a token that goes on with one, no opening before the end, and nothing that completes the
+tree before a word.
 
     p(x, y) = prod of all tokens and actions,    p(x) >= sum over the beam of p(x, y)
 
@@ -21,9 +22,12 @@ from hf_structure.algorithms.beam import Beam
 from hf_structure.models.transformer_grammar.actions_transformer_grammar import RIGHT_ARC
 from hf_structure.models.transformer_grammar.machine_transformer_grammar import (
     COPY,
+    ENDS,
     FIRST_ACTION,
+    GOES_ON,
     NOTHING,
     PIECE,
+    TOKEN_KINDS,
     WORD,
     Machine,
     is_join,
@@ -72,7 +76,7 @@ class GrammarHypotheses(Hypotheses):
             self.keys_values = GatheredCache(len(ids), ids.shape[1], most, ids.device)
         before = torch.nn.functional.pad(words, (1, 0))[:, :-1]
         self.is_piece = (words > 0) & (words == before)
-        self.is_end = model.is_end(ids)
+        self.token_kinds = model.token_kinds(ids)
         self.embedded = model.get_input_embeddings()(ids)
         self.machine = Machine.empty(self.config, len(ids), ids.device)  # whose keys are in the columns of the cache
         self.events = torch.zeros_like(ids)  # (rows, length): one more than events, copies left out; 0 for none
@@ -141,14 +145,16 @@ class GrammarHypotheses(Hypotheses):
     def leads_on(self, sentences: torch.Tensor, place: int, legal: torch.Tensor) -> torch.Tensor:
         """`(rows, 1 + actions)`: whether the token at a place can come, now and after each of the actions."""
         is_piece = self.is_piece[sentences, place].unsqueeze(1)
-        is_end = self.is_end[sentences, place].unsqueeze(1)
-        comes = torch.where(is_end, legal[:, 1:2], legal[:, :1])
-        actions = torch.arange(legal.shape[1] - 2, device=legal.device)
+        kinds = self.token_kinds[sentences, place].unsqueeze(1)
+        is_end = kinds == ENDS
+        comes = legal.gather(1, kinds)  # (rows, 1)
+        goes_on = is_piece | ((kinds == GOES_ON) & ~self.machine.is_before_words.unsqueeze(1))
+        actions = torch.arange(legal.shape[1] - TOKEN_KINDS, device=legal.device)
         joins = is_join(actions + FIRST_ACTION, self.config)
         completes = joins & self.machine.is_last_join.unsqueeze(1)
         if self.config.formalism == "dependency":
             completes = completes & (actions == RIGHT_ARC)
-        acts = legal[:, 2:] & ~is_piece & torch.where(is_end, joins, ~completes)
+        acts = legal[:, TOKEN_KINDS:] & ~goes_on & torch.where(is_end, joins, ~completes)
         return torch.cat([comes, acts], dim=1)  # (rows, 1 + actions)
 
     def act(self, actions: torch.Tensor, sentences: torch.Tensor) -> None:

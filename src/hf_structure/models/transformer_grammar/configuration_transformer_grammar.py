@@ -51,6 +51,10 @@ class TransformerGrammarConfig(StructuredLMConfig):
             How many attention heads of each layer are restricted, with `"heads"`.
         max_open (`int`, defaults to 64):
             How many constituents may be open: without a bound there would be infinitely many trees.
+        inner_pieces (`list[int]`, *optional*):
+            Ids of the tokens that go on with a word, as from [`~hf_structure.inner_pieces`]: none of them comes after
+            an action, but in front of the first word. By default any token may come there; where some are never read
+            as the beginning of a word, probability is lost to them, and that of all texts sums to less than 1.
 
     Example:
 
@@ -76,6 +80,7 @@ class TransformerGrammarConfig(StructuredLMConfig):
     buffer_heads: int = 1
     stack_heads: int = 1
     max_open: int = 64
+    inner_pieces: list[int] | None = None
 
     def __post_init__(self, **kwargs):
         super().__post_init__(**kwargs)

@@ -9,6 +9,7 @@ from transformers.generation import GenerateDecoderOnlyOutput
 from transformers.generation.utils import GenerateOutput
 
 from hf_structure.models.transformer_grammar.cache_transformer_grammar import GrammarCache
+from hf_structure.models.transformer_grammar.machine_transformer_grammar import GOES_ON
 from hf_structure.modules.structured_lm.generation import StructureWriter
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ class GrammarWriter(StructureWriter):
     Args:
         sample (`bool`, *optional*): Whether actions are sampled, or the likeliest ones; by default as the text.
         word_starts (`torch.BoolTensor` of shape `(vocab_size,)`, *optional*): Which tokens begin a word; by default as
-            the `tokenizer` says, if one is given, or else all. What comes after an action always begins one.
+            `config.inner_pieces`, or else the `tokenizer`, says, if one is given, or else all. What comes after an
+            action always begins one, and so does the first token after one of no word.
     """
 
     has_ended: torch.Tensor  # (batch_size,): whether the end of the text has been read
@@ -64,6 +66,8 @@ class GrammarWriter(StructureWriter):
         kwargs: dict[str, Any],
         word_starts: torch.Tensor | None = None,
     ) -> "GrammarWriter":
+        if word_starts is None and model.config.inner_pieces is not None:
+            word_starts = model.token_kinds(torch.arange(model.config.vocab_size)) != GOES_ON
         if word_starts is None and kwargs.get("tokenizer") is not None:
             from hf_structure.tokenization import word_start_mask
 
@@ -85,9 +89,10 @@ class GrammarWriter(StructureWriter):
             self.has_ended = (model.is_end(ids) & (words > 0)).any(1)  # the first may be the token of the end
             self.actions.append(model.predict_structures(ids, words, inputs.get("attention_mask")))
         else:
+            last = self.word_ids[-1][:, -1:]
             begins = self._begins(ids)
-            begins[(self.actions[-1] >= 0).any(2)] = 1
-            words = (self.word_ids[-1][:, -1:] + begins) * ~model.is_end(ids)
+            begins[(self.actions[-1] >= 0).any(2) | (last == 0)] = 1
+            words = (last + begins) * ~model.is_end(ids)
             self.has_ended = self.has_ended | model.is_end(ids).squeeze(1)
         self.word_ids.append(words)
         # What has been done before a new token has been read already.

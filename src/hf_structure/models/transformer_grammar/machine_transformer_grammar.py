@@ -24,6 +24,8 @@ from hf_structure.modules.padding import rows_below
 from hf_structure.modules.structured_lm.transformer_xl import RelativeAttention
 
 NOTHING, WORD, PIECE, COPY, FIRST_ACTION = range(-1, 4)  # events; actions are numbered from the last one
+BEGINS, GOES_ON, ENDS = range(3)  # kinds of tokens: may begin a word, goes on with one, ends the text
+TOKEN_KINDS = 3
 COMPLETE = -1  # in the place of the label of an open constituent
 
 
@@ -48,13 +50,14 @@ class Machine:
     labels: torch.Tensor  # (rows, room): labels of open constituents; -1 of other items
     heads: torch.Tensor  # (rows, room): the place in the text of the last token of its head word
     by_right: torch.Tensor  # (rows, room): whether it was last made by a right arc
+    after_token: torch.Tensor  # (rows,): whether the last event was a token
 
     @classmethod
     def empty(cls, config: TransformerGrammarConfig, rows: int, device: torch.device | None = None) -> "Machine":
         """Machines that have read nothing, and have no room."""
         nothing = torch.zeros(rows, 0, dtype=torch.long, device=device)
         count = torch.zeros(rows, dtype=torch.long, device=device)
-        return cls(config, 0, nothing, nothing, count, count, nothing, nothing, nothing.bool())
+        return cls(config, 0, nothing, nothing, count, count, nothing, nothing, nothing.bool(), count.bool())
 
     @classmethod
     def join(cls, machines: Sequence["Machine"]) -> "Machine":
@@ -62,13 +65,18 @@ class Machine:
         values = {each.name: [getattr(machine, each.name) for machine in machines] for each in fields(cls)}
         joined = {name: rows_below(values[name], -1) for name in ("items", "times")}
         joined |= {name: rows_below(values[name]) for name in ("labels", "heads", "by_right")}
-        joined |= {name: torch.cat(values[name]) for name in ("time", "size")}
+        joined |= {name: torch.cat(values[name]) for name in ("time", "size", "after_token")}
         return cls(machines[0].config, joined["items"].shape[1], **joined)
 
     @property
     def is_last_join(self) -> torch.Tensor:
         """`(rows,)`: whether nothing but the end can come after a closing or a right arc."""
         return self.size == 2 if self.config.formalism == "dependency" else self.innermost == 1
+
+    @property
+    def is_before_words(self) -> torch.Tensor:
+        """`(rows,)`: whether no word has been read: all items above the first are open constituents."""
+        return self.size - 1 == self._is_open.sum(1)
 
     def with_room(self, columns: int, items: int) -> "Machine":
         """The same with room for so many more keys and items."""
@@ -106,11 +114,17 @@ class Machine:
         return (item * self._is_open).amax(1) - 1
 
     def legal(self) -> torch.Tensor:
-        """`(rows, 2 + actions)`: whether a word can come next, the end, and each of the actions."""
-        legal = self._legal_arcs() if self.config.formalism == "dependency" else self._legal_brackets()
-        return torch.stack(legal, dim=1)
+        """
+        `(rows, TOKEN_KINDS + actions)`: whether each kind of tokens can come next, and each of the actions. After an
+        action, the first word excepted, no token goes on with a word.
+        """
+        is_dependency = self.config.formalism == "dependency"
+        word, *others = self._legal_arcs() if is_dependency else self._legal_brackets()
+        goes_on = word & (self.after_token | self.is_before_words)
+        return torch.stack([word, goes_on, *others], dim=1)  # (rows, TOKEN_KINDS + actions)
 
     def _legal_brackets(self) -> list[torch.Tensor]:
+        """`(rows,)` each: whether a word can come next, the end, and each of the actions."""
         config = self.config
         count = self._is_open.sum(1)
         innermost = self.innermost
@@ -124,6 +138,7 @@ class Machine:
         return [count > 0, is_finished, *[can_open] * len(config.label_names), *closings]
 
     def _legal_arcs(self) -> list[torch.Tensor]:
+        """As [`_legal_brackets`]."""
         is_finished = self.by_right[:, 0]  # the root has got its dependent, its last one
         has_two = self.size > 2
         bars_left = _pick(self.by_right, self.size - 1) & self.config.one_derivation
@@ -170,6 +185,7 @@ class Machine:
             labels=_put(self.labels, own, torch.where(opens, action, COMPLETE), pushes | joins),
             heads=_put(self.heads, own, torch.where(is_word, places, self.head_of(events)), is_word | joins),
             by_right=_put(self.by_right, own, is_right, pushes | joins),
+            after_token=torch.where(is_read, is_word, self.after_token),
         )
         return after, View(self._visible(after, column, joined, joins), self._positions(own, is_left, column, times))
 
@@ -261,7 +277,7 @@ class Replay:
 
     visible: torch.Tensor  # (batch_size, 1 or num_heads, length, columns): as in [`View`]
     positions: torch.Tensor  # (batch_size, length, columns): as in [`View`]
-    legal: torch.Tensor  # (batch_size, length, 2 + actions): what may come after each event
+    legal: torch.Tensor  # (batch_size, length, TOKEN_KINDS + actions): what may come after each event
     heads: torch.Tensor  # (batch_size, length): as from [`Machine.head_of`]
     machine: Machine  # after the last event
 

@@ -35,9 +35,13 @@ from hf_structure.models.transformer_grammar.cache_transformer_grammar import Gr
 from hf_structure.models.transformer_grammar.configuration_transformer_grammar import TransformerGrammarConfig
 from hf_structure.models.transformer_grammar.generation_transformer_grammar import GrammarWriter
 from hf_structure.models.transformer_grammar.machine_transformer_grammar import (
+    BEGINS,
+    ENDS,
     FIRST_ACTION,
+    GOES_ON,
     NOTHING,
     PIECE,
+    TOKEN_KINDS,
     WORD,
     Machine,
     Replay,
@@ -61,7 +65,7 @@ class Reading(NamedTuple):
     """What has been read of texts with their actions."""
 
     tape: Tape  # the events
-    legal: torch.Tensor  # (batch_size, length, 2 + actions): what may come after each
+    legal: torch.Tensor  # (batch_size, length, TOKEN_KINDS + actions): what may come after each
     outputs: BaseModelOutputWithPast  # the backbone's, for each event
     states: torch.Tensor  # (batch_size, length, hidden_size): the last of them
 
@@ -286,18 +290,25 @@ class TransformerGrammarForCausalLM(TreeLMMixin, TransformerGrammarPreTrainedMod
 
         Args:
             states (`torch.FloatTensor` of shape `(..., hidden_size)`): The last states.
-            legal (`torch.BoolTensor` of shape `(..., 2 + actions)`): As from [`Machine.legal`].
+            legal (`torch.BoolTensor` of shape `(..., TOKEN_KINDS + actions)`): As from [`Machine.legal`].
             logits (`torch.FloatTensor` of shape `(..., vocab_size)`, *optional*): What the head makes of the states.
         """
         scores = self.lm_head(states) if logits is None else logits
         scores = scores.float()
-        is_end = self.is_end(torch.arange(scores.shape[-1], device=scores.device))
-        may_come = torch.where(is_end, legal[..., 1:2], legal[..., :1])  # (..., vocab_size)
+        kinds = self.token_kinds(torch.arange(scores.shape[-1], device=scores.device))
+        may_come = legal[..., kinds]  # (..., vocab_size)
         tokens = scores.masked_fill(~may_come, torch.finfo(scores.dtype).min)
         actions = states @ all_rows(self.model.action_embeddings, states.device).to(states.dtype).T  # (..., actions)
         kinds = torch.cat([tokens.logsumexp(-1, keepdim=True), actions.float()], dim=-1)  # (..., 1 + actions)
-        may_come = torch.cat([legal[..., :2].any(-1, keepdim=True), legal[..., 2:]], dim=-1)  # (..., 1 + actions)
+        of_tokens, of_actions = legal.tensor_split([TOKEN_KINDS], dim=-1)
+        may_come = torch.cat([of_tokens.any(-1, keepdim=True), of_actions], dim=-1)  # (..., 1 + actions)
         return Predictions(tokens, kinds.masked_fill(~may_come, -torch.inf))
+
+    def token_kinds(self, input_ids: torch.Tensor) -> torch.Tensor:
+        """Kinds of tokens, as the machine numbers them, of the same shape."""
+        inner = torch.tensor(self.config.inner_pieces or [], dtype=torch.long, device=input_ids.device)
+        kinds = torch.where(torch.isin(input_ids, inner), GOES_ON, BEGINS)
+        return kinds.masked_fill(self.is_end(input_ids), ENDS)
 
     def log_probs_next(self, states: torch.Tensor, legal: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         """Log-probabilities `(rows, 1 + actions)` of tokens `(rows,)` and of each action; `-inf` if it cannot come."""
@@ -425,4 +436,7 @@ def check_events(
     chosen = kinds.gather(1, gold.unsqueeze(1)).squeeze(1)  # (events,)
     wrong[texts[chosen == -torch.inf]] = True
     if wrong.any():
-        raise ValueError(f"the actions of text {int(wrong.byte().argmax())} are not those of a tree")
+        raise ValueError(
+            f"the actions of text {int(wrong.byte().argmax())} are not those of a tree, or a token that goes on with "
+            "a word (config.inner_pieces) comes after one"
+        )

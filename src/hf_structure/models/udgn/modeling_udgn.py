@@ -27,6 +27,7 @@ from hf_structure.algorithms.spanning_tree import (
 )
 from hf_structure.modeling_outputs import DecoderOutput, DependencyMaskedLMOutput, DependencyModelOutput
 from hf_structure.models.udgn.configuration_udgn import UDGNConfig
+from hf_structure.modules.attention import AttentionMixin
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.lstm import BiLSTM
 from hf_structure.modules.masked_lm import masked_cross_entropy
@@ -173,7 +174,7 @@ class UDGNLayer(GradientCheckpointingLayer):
         return hidden_states + update
 
 
-class UDGNPreTrainedModel(PublishingMixin, PreTrainedModel):
+class UDGNPreTrainedModel(AttentionMixin, PublishingMixin, PreTrainedModel):
     """Initialisation, and the way from word ids to trees that all UDGN models share."""
 
     config: UDGNConfig
@@ -181,6 +182,7 @@ class UDGNPreTrainedModel(PublishingMixin, PreTrainedModel):
     base_model_prefix = "udgn"
     _input_embed_layer = "embeddings"
     supports_gradient_checkpointing = True
+    attention_reads = "a dependency mask, and heads compete for each word"
     _no_split_modules = ["UDGNLayer", "UDGNParser"]
     _can_record_outputs = {"hidden_states": UDGNLayer, "attentions": OutputRecorder(UDGNGatedHeads, index=1)}
 

@@ -15,6 +15,7 @@ from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.utils import ModelOutput
 
+from hf_structure.modules.attention import AttentionMixin
 from hf_structure.modules.calls import MixinBase
 from hf_structure.modules.padding import all_words, check_one_input, without_padding
 from hf_structure.modules.publishing import PublishingMixin
@@ -24,12 +25,13 @@ from hf_structure.modules.structured_lm.beam_search import BeamSearchMixin
 Output = TypeVar("Output", bound=ModelOutput)
 
 
-class StructuredPreTrainedModel(PublishingMixin, PreTrainedModel):
+class StructuredPreTrainedModel(AttentionMixin, PublishingMixin, PreTrainedModel):
     """The base of a family's models: what they can do, and how layers begin that are not the backbone's."""
 
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
-    _supports_sdpa = True  # tapes are a float mask: neither flash nor flex attention takes it
+    _supports_sdpa = True
+    attention_reads = "structures and positions as a mask of floats"
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
