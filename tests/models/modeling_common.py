@@ -5,9 +5,11 @@ tiny configuration, and gets all of these tests.
 
 import copy
 import json
+import os
 import pickle
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 import torch
@@ -17,7 +19,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from tiny_models import randomise
 from torch.testing import assert_close
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_iter, tree_map
 from transformers import (
     MODEL_MAPPING,
     AutoConfig,
@@ -39,7 +41,11 @@ LENGTHS = (7, 1, 4, 2)
 # What stands in padding; 0 in an attention mask, and where a model reads no word, and so in all other inputs.
 PADDING = {"labels": -100, "heads": -1, "actions": -1}
 OF_WORDS = ("graph", "tapes")  # inputs that are as long as the words, not as the tokens
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU, and CUDA_VISIBLE_DEVICES=0")
+# "cuda", or "fake", see tests/test_fake_device.py
+DEVICE = os.environ.get("HF_STRUCTURE_DEVICE", "cuda" if torch.cuda.is_available() else "")
+if DEVICE == "fake":
+    import fake_device  # noqa: F401 - registers it
+needs_gpu = pytest.mark.skipif(not DEVICE, reason="needs a GPU, and CUDA_VISIBLE_DEVICES=0")
 FILLER = 5  # padding is filled with a word: it must be the mask that keeps padding out, not the padding's vector
 
 
@@ -80,6 +86,13 @@ def without_gradient(model: PreTrainedModel, batch: dict) -> tuple[str, ...]:
     reached = gradients(randomise(model, std=0.3).train(), batch)
     assert set(reached) == {name for name, _ in model.named_parameters()}
     return tuple(name for name, gradient in reached.items() if not gradient.abs().max() > 1e-6)
+
+
+def assert_on_device(outputs: Any, device: str) -> None:
+    """All tensors in outputs are on a device; without a number, on any of its kind."""
+    devices = {tensor.device for tensor in tree_iter(outputs) if isinstance(tensor, torch.Tensor)}
+    kinds = {str(each if ":" in device else each.type) for each in devices}
+    assert kinds == {device}
 
 
 class ModelBattery:
@@ -706,7 +719,10 @@ class ModelBattery:
                 found.append(dict(self.decode(model, inputs)))
             return found
 
-        assert_close(results("cuda"), results("cpu"), rtol=1e-3, atol=1e-4, check_device=False)
+        found = results(DEVICE)
+        assert_on_device(found, DEVICE)
+        same = {"check_device": False, "check_dtype": False}  # it may have no float64
+        assert_close(found, results("cpu"), rtol=1e-3, atol=1e-4, **same)
 
     @pytest.mark.slow
     @pytest.mark.torch("2.8")

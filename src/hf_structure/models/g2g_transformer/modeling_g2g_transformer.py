@@ -101,7 +101,7 @@ class G2GTransformerModel(GraphEncoderModel, G2GTransformerPreTrainedModel):
         for layer in self.layers[:-1]:
             hidden_states = layer(hidden_states, mask, arcs)
         hidden_states = self.layers[-1](hidden_states, mask, arcs, query_positions)
-        return BaseModelOutput(last_hidden_state=hidden_states)
+        return BaseModelOutput(last_hidden_state=hidden_states.to(embedded.device))  # wherever the layers are
 
 
 class G2GTransformerComposition(nn.Module):

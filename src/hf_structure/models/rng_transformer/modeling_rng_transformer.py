@@ -99,7 +99,7 @@ class RNGTransformerModel(GraphEncoderModel, RNGTransformerPreTrainedModel):
         hidden_states, mask = self.embed(inputs_embeds, attention_mask)
         for layer in self.layers[: self.config.num_lower_layers]:
             hidden_states = layer(hidden_states, mask)
-        return hidden_states, mask
+        return hidden_states.to(mask.device), mask  # wherever the layers are
 
     def read_graph(
         self,
@@ -111,13 +111,13 @@ class RNGTransformerModel(GraphEncoderModel, RNGTransformerPreTrainedModel):
         """Final vectors of all positions, or of `query_positions` `(batch_size, m)`, from what [`read`] gives."""
         for layer in self.layers[self.config.num_lower_layers : -1]:
             hidden_states = layer(hidden_states, mask, arcs)
-        return self.layers[-1](hidden_states, mask, arcs, query_positions)
+        return self.layers[-1](hidden_states, mask, arcs, query_positions).to(mask.device)
 
     def read_upwards(self, hidden_states: torch.Tensor, mask: torch.Tensor, num_layers: int) -> torch.Tensor:
         """Vectors of all positions above the first `num_layers` layers, without a graph, from what [`read`] gives."""
         for layer in self.layers[self.config.num_lower_layers : num_layers]:
             hidden_states = layer(hidden_states, mask)
-        return hidden_states
+        return hidden_states.to(mask.device)
 
 
 class RNGTransformerDecoder(nn.Module):
