@@ -4,8 +4,8 @@ from spacy.tokens import Doc
 
 import hf_structure
 from hf_structure.integrations.spacy import StructureParser
-from hf_structure.pipelines.parser import Parser
 from hf_structure.modules.int8 import is_quantized
+from hf_structure.pipelines.parser import Parser
 
 TEXT = " The old cat slept.  Dr. No barked at it!\n"
 
@@ -60,7 +60,9 @@ def test_sentences_of_components_before_it(g2g_transformer):
 
 def test_words_that_spacy_split(g2g_transformer):
     doc = Doc(spacy.blank("en").vocab, words=["New York", "sleeps"])
-    assert_parsed(StructureParser(Parser(g2g_transformer, sentences="line"))(doc), [["New York", "sleeps"]], g2g_transformer)
+    assert_parsed(
+        StructureParser(Parser(g2g_transformer, sentences="line"))(doc), [["New York", "sleeps"]], g2g_transformer
+    )
 
 
 LONG = "The cat saw " * 30  # more words than the parser has positions for

@@ -5,9 +5,11 @@ tiny configuration, and gets all of these tests.
 
 import copy
 import json
+import os
 import pickle
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 import torch
@@ -17,6 +19,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from tiny_models import randomise
 from torch.testing import assert_close
+from torch.utils._pytree import tree_iter, tree_map
 from transformers import (
     MODEL_MAPPING,
     AutoConfig,
@@ -35,8 +38,14 @@ both_classes = pytest.mark.parametrize("kind", ["base_class", "head_class"])
 # transformers has renamed these, but PEFT knows the old names only.
 old_names = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.* is deprecated:FutureWarning")
 LENGTHS = (7, 1, 4, 2)
-PADDING = {"labels": -100, "heads": -1}
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU, and CUDA_VISIBLE_DEVICES=0")
+# What stands in padding; 0 in an attention mask, and where a model reads no word, and so in all other inputs.
+PADDING = {"labels": -100, "heads": -1, "actions": -1}
+OF_WORDS = ("graph", "tapes")  # inputs that are as long as the words, not as the tokens
+# "cuda", or "fake", see tests/test_fake_device.py
+DEVICE = os.environ.get("HF_STRUCTURE_DEVICE", "cuda" if torch.cuda.is_available() else "")
+if DEVICE == "fake":
+    import fake_device  # noqa: F401 - registers it
+needs_gpu = pytest.mark.skipif(not DEVICE, reason="needs a GPU, and CUDA_VISIBLE_DEVICES=0")
 FILLER = 5  # padding is filled with a word: it must be the mask that keeps padding out, not the padding's vector
 
 
@@ -51,6 +60,18 @@ def collate(examples: list[dict], side: str = "right") -> dict[str, torch.Tensor
     batch = {name: [pad(example[name], PADDING.get(name, FILLER)) for example in examples] for name in examples[0]}
     batch["attention_mask"] = [pad([1] * len(example["input_ids"]), 0) for example in examples]
     return {name: torch.tensor(rows) for name, rows in batch.items()}
+
+
+def widen(batch: dict[str, torch.Tensor], side: str = "right", columns: int = 2) -> dict[str, torch.Tensor]:
+    """The same batch with more columns of padding, as `pad_to_multiple_of` and fixed widths make them."""
+    result = {}
+    for name, values in batch.items():
+        if name not in OF_WORDS:
+            value = FILLER if name == "input_ids" else PADDING.get(name, 0)
+            padding = values.new_full((len(values), columns, *values.shape[2:]), value)
+            values = torch.cat([values, padding] if side == "right" else [padding, values], dim=1)
+        result[name] = values
+    return result
 
 
 def gradients(model: PreTrainedModel, batch: dict, **kwargs) -> dict[str, torch.Tensor]:
@@ -97,6 +118,13 @@ def pack_weights(model: PreTrainedModel) -> None:
     for module in model.modules():
         if type(module) is torch.nn.Linear:
             module.weight = torch.nn.Parameter(PackedWeight(module.weight.detach().clone()), requires_grad=False)
+
+
+def assert_on_device(outputs: Any, device: str) -> None:
+    """All tensors in outputs are on a device; without a number, on any of its kind."""
+    devices = {tensor.device for tensor in tree_iter(outputs) if isinstance(tensor, torch.Tensor)}
+    kinds = {str(each if ":" in device else each.type) for each in devices}
+    assert kinds == {device}
 
 
 class ModelBattery:
@@ -318,6 +346,29 @@ class ModelBattery:
         model = self.model()
         right, left = (gradients(model, self.inputs(model, side)) for side in ("right", "left"))
         assert_close(left, right, atol=1e-5, rtol=1e-4)
+
+    @pytest.mark.parametrize("side", ["right", "left"])
+    def test_columns_of_padding_alone_change_nothing(self, side):
+        model = self.model()
+        batch = self.inputs(model, side)
+        wider = widen(batch, side)
+        assert_close(model(**wider).loss, model(**batch).loss, atol=1e-5, rtol=1e-5)
+        assert_close(gradients(model, wider), gradients(model, batch), atol=1e-5, rtol=1e-4)
+        batch = self.inputs(model, side, labels=False)
+        wider = widen(batch, side)
+        expected = self.outputs_of_sentences(model, batch)
+        assert_close(self.outputs_of_sentences(model, wider), expected, atol=1e-5, rtol=1e-5)
+
+    @torch.no_grad()
+    def test_columns_of_padding_alone_change_no_structure(self):
+        model = self.model()
+        if not (abilities_of(model.config).structures and hasattr(model, "decode")):
+            return
+        batch = self.inputs(model)
+        expected = dict(self.decode(model, batch))
+        wider = dict(self.decode(model, widen(batch)))
+        shown = tree_map(lambda wide, narrow: wide[tuple(map(slice, narrow.shape))], wider, expected)
+        assert_close(shown, expected, atol=1e-5, rtol=1e-5)
 
     @both_classes
     def test_without_an_attention_mask_all_are_words(self, kind):
@@ -726,7 +777,10 @@ class ModelBattery:
                 found.append(dict(self.decode(model, inputs)))
             return found
 
-        assert_close(results("cuda"), results("cpu"), rtol=1e-3, atol=1e-4, check_device=False)
+        found = results(DEVICE)
+        assert_on_device(found, DEVICE)
+        same = {"check_device": False, "check_dtype": False}  # it may have no float64
+        assert_close(found, results("cpu"), rtol=1e-3, atol=1e-4, **same)
 
     @pytest.mark.slow
     @pytest.mark.torch("2.8")

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 from encoders import WITH_THEIR_OWN_ATTENTION, encoder_of_its_own
-from modeling_common import LENGTHS, collate, gradients
+from modeling_common import LENGTHS, collate, gradients, widen
 from parser_common import ParserBattery, only_base_class, parsed_examples
 from tokenizers import Tokenizer, models
 from torch.testing import assert_close
@@ -736,7 +736,10 @@ def test_words_of_one_piece_are_words():
     model = tiny_model()
     batch = collate(examples(model.config))
     word_ids = torch.arange(batch["input_ids"].shape[1]).expand_as(batch["input_ids"])
-    assert_close(dict(model(**batch, word_ids=word_ids)), dict(model(**batch)))
+    expected = dict(model(**batch))
+    assert_close(dict(model(**batch, word_ids=word_ids)), expected)
+    of_words = widen({name: batch.pop(name) for name in ("heads", "labels")})
+    assert_close(dict(model(**batch, **of_words, word_ids=word_ids)), expected)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 import torch
 from encoders import WITH_THEIR_OWN_ATTENTION, encoder_of_its_own
 from huggingface_hub.errors import StrictDataclassError
-from modeling_common import LENGTHS, gradients
+from modeling_common import LENGTHS, gradients, widen
 from parser_common import ParserBattery, only_base_class, parsed_examples
 from torch.testing import assert_close
 from transformers import (
@@ -273,17 +273,46 @@ def test_given_graphs_are_refined():
 
 
 @torch.no_grad()
-def test_arcs_without_labels_are_given_those_of_the_first_reading():
-    model = tiny_model(num_rounds=1)
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_arcs_with_unknown_labels_are_left_out(rounds):
+    model = tiny_model(num_rounds=rounds)
     heads = torch.tensor([[2, 0, 2, 5, 2], [0, 1, 1, -1, -1]])
-    own = model(**PIECES, heads=heads).label_logits.argmax(-1).masked_fill(heads < 0, -1)
-    expected = decode(model, initial_heads=heads, initial_relations=own)
-    assert_close(dict(decode(model, initial_heads=heads)), dict(expected))
-    one_known = torch.full_like(heads, -1)
-    one_known[0, 3] = (own[0, 3] + 1) % model.config.num_relations
-    given = torch.where(one_known < 0, own, one_known)
-    expected = decode(model, initial_heads=heads, initial_relations=given)
-    assert_close(dict(decode(model, initial_heads=heads, initial_relations=one_known)), dict(expected))
+    labels = torch.tensor([[1, -1, 0, -100, 2], [-1, 0, 2, -1, -1]])
+    given = {"initial_heads": heads, "initial_relations": labels}
+    fewer = given | {"initial_heads": heads.masked_fill(labels < 0, -1)}
+    assert_close(dict(decode(model, **given)), dict(decode(model, **fewer)), rtol=0, atol=0)
+    assert_close(dict(model(**PIECES, **given)), dict(model(**PIECES, **fewer)), rtol=0, atol=0)
+    assert not torch.allclose(model(**PIECES, **given).logits, model(**PIECES).logits)
+    unknown = given | {"initial_relations": torch.full_like(labels, -1)}
+    assert_close(dict(decode(model, **unknown)), dict(decode(model)), rtol=0, atol=0)
+
+
+GIVEN = {
+    "tag_ids": torch.tensor([[3, 2, 2, 1, 3], [0, 1, -1, -1, -1]]),
+    "form_ids": torch.arange(10).view(2, 5, 1).expand(-1, -1, 3),
+    "treebank_ids": torch.tensor([[0, 1, 1, 0, 0], [1, 1, 1, 0, 0]]),
+    "initial_heads": torch.tensor([[2, 0, 2, 5, 2], [0, 1, 1, -1, -1]]),
+    "initial_relations": torch.tensor([[1, 0, 0, 2, 2], [1, 0, 2, -1, -1]]),
+    "heads": torch.tensor([[0, 1, 2, 3, 4], [2, 0, 2, -1, -1]]),
+    "labels": torch.tensor([[0, 1, 2, -100, 1], [2, 0, 2, -100, -100]]),
+    "sentence_starts": torch.tensor([[1, 0, 0, 1, 0], [1, 0, 0, -100, -100]]),
+}
+
+
+@torch.no_grad()
+def test_values_of_words_may_be_padded_wider_than_the_longest_sentence():
+    """As fixed widths make them; words of pieces stand first."""
+    columns = {"upos": ["NOUN", "VERB", "DET"]}
+    model = tiny_model(
+        num_tags=4, num_form_buckets=20, form_size=4, treebanks=["a", "b"], columns=columns, num_segmentation_layers=1
+    )
+    values = {"upos": torch.tensor([[0, 1, 2, -100, 1], [2, 0, 2, -100, -100]])}
+    expected = dict(model(**PIECES, **GIVEN, columns=values))
+    wider = widen(GIVEN)
+    assert_close(dict(model(**PIECES, **wider, columns=widen(values))), expected, rtol=0, atol=0)
+    known = ("tag_ids", "form_ids", "treebank_ids", "initial_heads", "initial_relations")
+    options, more = ({name: each[name] for name in known} for each in (GIVEN, wider))
+    assert_close(dict(decode(model, **more)), dict(decode(model, **options)), rtol=0, atol=0)
 
 
 @torch.no_grad()
@@ -469,6 +498,10 @@ def test_one_round_is_a_parser_without_graph():
         ({"decoder": "projective", "k": 2}, "k=2 is not possible"),
         ({"num_rounds": 0}, "num_rounds=0 is not possible"),
         ({"initial_heads": torch.full((2, 5), 6)}, "a word that the sentence has not"),
+        (
+            {"initial_heads": torch.zeros(2, 5, dtype=torch.long)},
+            "reads labelled arcs only: give .* initial_relations",
+        ),
     ],
 )
 def test_wrong_options(options, message):

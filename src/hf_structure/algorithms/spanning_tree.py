@@ -1,11 +1,12 @@
 """Trees with exactly one root word over padded batches of arc scores: the best, the k best, and sums over all of them.
 
 `scores[b, d, h]` scores word `h` (0 = root) as the head of word `d + 1`; self arcs and padding are ignored, -inf
-forbids an arc. Heads are -1 beyond a sentence's length. Everything is computed in float64.
+forbids an arc. Heads are -1 beyond a sentence's length. Everything is computed in float64, on the CPU where the scores'
+device has none.
 
 Searches (`find_heads` and the functions it calls) take torch tensors on any device and numpy arrays alike, return the
 same kind, run in numpy on the CPU and are not differentiable. Sums (`tree_log_partition`, `arc_marginals`,
-`tree_score`, `tree_log_prob`) take torch tensors, run on their device and are twice differentiable.
+`tree_score`, `tree_log_prob`) take torch tensors, give tensors on their device and are twice differentiable.
 """
 
 from typing import TypeVar, cast
@@ -15,6 +16,7 @@ import torch
 
 from hf_structure.algorithms.chu_liu_edmonds import best_trees
 from hf_structure.algorithms.eisner import best_projective_trees
+from hf_structure.algorithms.float64 import double, move
 from hf_structure.algorithms.k_best import k_best_trees
 from hf_structure.algorithms.matrix_tree import LogPartition, marginals
 
@@ -85,8 +87,8 @@ def k_best_spanning_trees(scores: Kind, k: int, lengths: Array | None = None) ->
         lengths (integers of shape `(batch,)`, *optional*): Words of each sentence; all `n` if not given.
 
     Returns:
-        Heads of shape `(batch, k, n)`, int64, and tree scores of shape `(batch, k)`, float64, of the kind of `scores`.
-        Where a sentence has fewer than `k` trees, heads are -1 and scores -inf.
+        Heads of shape `(batch, k, n)`, int64, and tree scores of shape `(batch, k)`, float64 (float32 on a device
+        without it), of the kind of `scores`. Where a sentence has fewer than `k` trees, heads are -1 and scores -inf.
 
     Raises:
         `ValueError`: as `max_spanning_tree`, and if `k` is less than 1.
@@ -181,7 +183,7 @@ def tree_log_partition(scores: torch.Tensor, lengths: torch.Tensor | None = None
         `torch.Tensor` of shape `(batch,)`, in the dtype of `scores`, at least float32; -inf, with a gradient of zero,
         for sentences without a tree.
     """
-    return LogPartition.apply(*_masked_tensor(scores, lengths)).to(_result_dtype(scores))
+    return _result(LogPartition.apply(*_masked_tensor(scores, lengths)), scores)
 
 
 def arc_marginals(scores: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
@@ -195,7 +197,7 @@ def arc_marginals(scores: torch.Tensor, lengths: torch.Tensor | None = None) -> 
         `torch.Tensor` of shape `(batch, n, n + 1)`, in the dtype of `scores`, at least float32; zero at self arcs, in
         padding, and for sentences without a tree.
     """
-    return marginals(*_masked_tensor(scores, lengths)).to(_result_dtype(scores))
+    return _result(marginals(*_masked_tensor(scores, lengths)), scores)
 
 
 def tree_score(scores: torch.Tensor, heads: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
@@ -210,7 +212,7 @@ def tree_score(scores: torch.Tensor, heads: torch.Tensor, lengths: torch.Tensor 
     Returns:
         `torch.Tensor` of shape `(batch,)`, in the dtype of `scores`, at least float32.
     """
-    return _tree_score(scores, heads, lengths).to(_result_dtype(scores))
+    return _result(_tree_score(scores, heads, lengths), scores)
 
 
 def tree_log_prob(scores: torch.Tensor, heads: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
@@ -223,7 +225,7 @@ def tree_log_prob(scores: torch.Tensor, heads: torch.Tensor, lengths: torch.Tens
         `torch.Tensor` of shape `(batch,)`, in the dtype of `scores`, at least float32.
     """
     log_partition = LogPartition.apply(*_masked_tensor(scores, lengths))
-    return (_tree_score(scores, heads, lengths) - log_partition).to(_result_dtype(scores))
+    return _result(_tree_score(scores, heads, lengths) - log_partition, scores)
 
 
 def _tree_score(scores: torch.Tensor, heads: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
@@ -231,14 +233,14 @@ def _tree_score(scores: torch.Tensor, heads: torch.Tensor, lengths: torch.Tensor
     if lengths is not None:
         lengths = torch.as_tensor(lengths, device=heads.device)
         counts = counts & (torch.arange(heads.shape[1], device=heads.device) < lengths[:, None])
-    chosen = scores.double().gather(2, heads.clamp(min=0)[..., None]).squeeze(-1)  # (batch, n)
-    return torch.where(counts, chosen, 0).sum(-1)
+    chosen = scores.gather(2, heads.clamp(min=0)[..., None]).squeeze(-1)  # (batch, n)
+    return double(torch.where(counts, chosen, 0)).sum(-1)
 
 
 def _masked_array(scores: Array, lengths: Array | None) -> tuple[np.ndarray, np.ndarray]:
     """New float64 array with -inf at self arcs and in padding, and lengths. Raises `ValueError` on NaN and +inf."""
     if isinstance(scores, torch.Tensor):
-        scores = scores.detach().to("cpu", torch.float64).numpy()
+        scores = scores.detach().cpu().double().numpy()
     if isinstance(lengths, torch.Tensor):
         lengths = lengths.cpu().numpy()
     _check_shape(scores)
@@ -253,7 +255,7 @@ def _masked_array(scores: Array, lengths: Array | None) -> tuple[np.ndarray, np.
 
 
 def _masked_tensor(scores: torch.Tensor, lengths: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
-    """Scores in float64 with -inf at self arcs and in padding, and lengths."""
+    """Scores in float64 with -inf at self arcs and in padding, and lengths; see [`double`] for their device."""
     _check_shape(scores)
     batch, n = scores.shape[:2]
     columns = torch.arange(n + 1, device=scores.device)
@@ -262,7 +264,8 @@ def _masked_tensor(scores: torch.Tensor, lengths: torch.Tensor | None) -> tuple[
     lengths = torch.as_tensor(lengths, device=scores.device)
     inside = columns <= lengths[:, None]
     allowed = inside[:, 1:, None] & inside[:, None, :] & (columns != columns[1:, None])
-    return torch.where(allowed, scores.double(), -torch.inf), lengths
+    arcs = double(torch.where(allowed, scores, -torch.inf))
+    return arcs, lengths.to(arcs.device)
 
 
 def _check_shape(scores: Array) -> None:
@@ -279,5 +282,10 @@ def _result_dtype(scores: torch.Tensor) -> torch.dtype:
     return torch.promote_types(scores.dtype, torch.float32)
 
 
+def _result(values: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    """Sums in float64 as they are given."""
+    return values.to(_result_dtype(scores)).to(scores.device)
+
+
 def _like(scores: Kind, result: np.ndarray) -> Kind:
-    return cast(Kind, torch.from_numpy(result).to(scores.device) if isinstance(scores, torch.Tensor) else result)
+    return cast(Kind, move(torch.from_numpy(result), scores.device) if isinstance(scores, torch.Tensor) else result)

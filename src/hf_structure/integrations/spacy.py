@@ -100,7 +100,9 @@ class StructureParser(Pipe):
                 own += _grouped(doc, sentence_spans(doc.text, line_breaks))
         else:
             paragraphs = [
-                (own, tokens) for doc, own in unknown for tokens in _grouped(doc, paragraph_spans(doc.text, line_breaks))
+                (own, tokens)
+                for doc, own in unknown
+                for tokens in _grouped(doc, paragraph_spans(doc.text, line_breaks))
             ]
             found = self.parser.sentence_starts([[token.text for token in tokens] for _, tokens in paragraphs])
             for (own, tokens), starts in zip(paragraphs, found, strict=True):

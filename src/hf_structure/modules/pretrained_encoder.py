@@ -73,7 +73,8 @@ class PretrainedEncoderMixin(MixinBase):
         **settings,
     ) -> Self:
         """
-        A parser that starts from the first layers of a pretrained encoder, with random weights where it has none.
+        A parser that starts from the first layers of a pretrained encoder, with random weights where it has none; it
+        is on the encoder's device.
 
         Args:
             name_or_model (`str` or `PreTrainedModel`): A BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT or ELECTRA
@@ -97,7 +98,7 @@ class PretrainedEncoderMixin(MixinBase):
         sizes = encoder_settings(encoder, tokenizer, usual if num_layers is None else num_layers)
         config = {**sizes, "labelled": labels is not None, **settings}
         config_class: Any = cls.config_class
-        model = cls(config_class(**config))
+        model = cls(config_class(**config)).to(encoder.device)
         copy_encoder(model, encoder, tokenizer, cls.encoder_segments)
         return model
 
@@ -220,8 +221,8 @@ def encoder_weights(encoder: Any, num_layers: int, positions: int, segments: int
             unknown.append(name)
     if unknown:
         raise ValueError(f"this parser has no place for the encoder's weights {', '.join(unknown)}")
-    width = encoder.embeddings.word_embeddings.embedding_dim
-    table = torch.zeros(max(segments, 1), width, dtype=torch.float32)
+    words = encoder.embeddings.word_embeddings.weight
+    table = torch.zeros(max(segments, 1), words.shape[1], dtype=torch.float32, device=words.device)
     for row, vector in enumerate(weights.pop("embeddings.segment_embeddings.weight", ())[: len(table)]):
         table[row] = vector
     of_positions = _positions(encoder)[:positions]

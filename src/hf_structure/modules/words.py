@@ -17,14 +17,17 @@ class WordPlaces(NamedTuple):
     lengths: torch.Tensor  # (batch_size,): words of each sentence
     order: torch.Tensor | None  # (batch_size, seq_len): if every id is a word, positions of the words, then of padding
 
-    def words_first(self, values: Values) -> Values:
+    def words_first(self, values: Values, n: int) -> Values:
         """
-        Moves the words of each sentence first in values `(batch_size, num_words, ...)` that are padded like the ids.
+        The values `(batch_size, n, ...)` of the first `n` words of each sentence, among values `(batch_size,
+        num_words, ...)` that are padded like the ids or, where not every id is a word, at the end.
         """
-        if values is None or self.order is None:
+        if values is None:
             return values
-        order = self.order.view(*self.order.shape, *[1] * (values.dim() - 2))  # (B, num_words, 1, ...)
-        return cast(Values, values.gather(1, order.expand_as(values)))  # (batch_size, num_words, ...)
+        if self.order is None:
+            return cast(Values, values[:, :n])
+        order = self.order[:, :n].view(len(values), n, *[1] * (values.dim() - 2))  # (B, n, 1, ...)
+        return cast(Values, values.gather(1, order.expand(-1, -1, *values.shape[2:])))  # (B, n, ...)
 
 
 def place_words(

@@ -137,4 +137,4 @@ def _weights(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
 
 def _values(weights: torch.Tensor, receivers: list[int], senders: list[int]) -> np.ndarray:
     """`(arcs, heads)` from `(heads, L, L)`."""
-    return weights[:, receivers, senders].T.double().cpu().numpy()
+    return weights[:, receivers, senders].T.cpu().double().numpy()

@@ -312,6 +312,8 @@ class ScoringTrainer(TokenBudgetTrainer):
             yield dataset.__getitems__(batch)
 
     def _sum_over_processes(self, values: Sequence[float]) -> list[float]:
+        if self.args.world_size == 1:
+            return list(values)  # in float64, which the device need not have
         sums = torch.tensor(values, dtype=torch.float64, device=self.args.device)
         return cast(torch.Tensor, self.accelerator.reduce(sums, reduction="sum")).tolist()
 
@@ -677,7 +679,7 @@ class TaskTrainer(ScoringTrainer):
     def scores(self, model, dataset) -> dict[str, float]:
         outputs = torch.zeros(len(dataset), max(len(self.task.classes), 1), dtype=torch.float64)
         for examples in self._batches(dataset.add_column("index", list(range(len(dataset))))):
-            outputs[[example["index"] for example in examples]] = self._outputs(model, examples).double().cpu()
+            outputs[[example["index"] for example in examples]] = self._outputs(model, examples).cpu().double()
         sums = self._sum_over_processes(outputs.flatten().tolist())
         outputs = torch.tensor(sums, dtype=torch.float64).view_as(outputs)  # (rows, classes or 1)
         gold = torch.tensor(dataset["label"][:], dtype=torch.long if self.task.classes else torch.float32)

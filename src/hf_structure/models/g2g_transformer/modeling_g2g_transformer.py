@@ -101,7 +101,7 @@ class G2GTransformerModel(GraphEncoderModel, G2GTransformerPreTrainedModel):
         for layer in self.layers[:-1]:
             hidden_states = layer(hidden_states, mask, arcs)
         hidden_states = self.layers[-1](hidden_states, mask, arcs, query_positions)
-        return BaseModelOutput(last_hidden_state=hidden_states)
+        return BaseModelOutput(last_hidden_state=hidden_states.to(embedded.device))  # wherever the layers are
 
 
 class G2GTransformerComposition(nn.Module):
@@ -197,7 +197,6 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         if attention_mask is None:
             attention_mask = all_words(pieces)
         word_ids, lengths, order = places = place_words(attention_mask, word_ids, num_words)
-        tag_ids = places.words_first(tag_ids)
         n = max(int(lengths.max()), 1)
         if n > self.config.max_words:
             raise ValueError(
@@ -205,7 +204,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
             )
         words = average_pieces(self.get_input_embeddings(), pieces, word_ids, n, self.config.unk_token_id)
         if self.tag_embeddings is not None and tag_ids is not None:
-            tags = tag_ids[:, :n]
+            tags = places.words_first(tag_ids, n)
             words = words + self.tag_embeddings(tags.clamp(min=0)).masked_fill(tags.unsqueeze(2) < 0, 0.0)
         special = all_rows(self.special_embeddings, words.device).to(words.dtype)
         cls, sep, root, *null = special.expand(len(words), *special.shape).unsqueeze(2).unbind(1)  # (B, 1, D) each

@@ -17,6 +17,7 @@ from transformers.utils import can_return_tuple
 from transformers.utils.deprecation import deprecate_kwarg
 from transformers.utils.output_capturing import selected_hidden_states
 
+from hf_structure.algorithms.float64 import double, move
 from hf_structure.algorithms.graph import expand_tapes, new_arcs, prefix_tapes
 from hf_structure.modeling_outputs import DecoderOutput, GiLTCausalLMOutput
 from hf_structure.models.gilt.beam_search_gilt import GraphHypotheses
@@ -291,11 +292,12 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
             raise ValueError("marginals are over the graphs of a beam: they need a beam_size above 1")
         found = self.beam_search(input_ids, word_ids, attention_mask, beam_size=beam_size, k=beam_size)
         _, _, graphs, log_probs = found.to_tuple()
-        log_probs = log_probs.double().log_softmax(1)
-        output = DecoderOutput(graphs=graphs[:, :k], structures=graphs[:, :k], log_probs=log_probs[:, :k])
+        log_probs = double(log_probs).log_softmax(1)
+        output = DecoderOutput(graphs=graphs[:, :k], structures=graphs[:, :k])
+        output.log_probs = move(log_probs[:, :k], graphs.device)
         if beam_size > 1:
-            shares = torch.einsum("bk,bkhd->bhd", log_probs.exp(), graphs.double())  # (B, n + 1, n + 1)
-            output.arc_probs = shares.clamp(max=1.0)
+            shares = torch.einsum("bk,bkhd->bhd", log_probs.exp(), double(graphs))  # (B, n + 1, n + 1)
+            output.arc_probs = move(shares.clamp(max=1.0), graphs.device)
             if marginals:
                 output.marginals = output.arc_probs.transpose(1, 2)[:, 1:]  # (B, n, n + 1)
         return output
@@ -327,7 +329,8 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
 
     def _first_vectors(self, hidden_states, tokens, word_ids, attention_mask, cache) -> dict[str, torch.Tensor]:
         """The states that the scorer reads, and the first vectors of the words that begin here; see `update_words`."""
-        states = torch.cat([hidden_states[layer] for layer in self.config.scorer_layers], dim=-1)  # (B, Q, 2 * size)
+        states = [hidden_states[layer].to(tokens.device) for layer in self.config.scorer_layers]
+        states = torch.cat(states, dim=-1)  # (B, Q, 2 * hidden_size)
         states = without_padding(states, attention_mask)
         if cache is not None and torch.equal(cache.represented, cache.words):
             none = cache.words[:0]

@@ -262,7 +262,7 @@ class PushdownLMForCausalLM(TreeLMMixin, PushdownLMPreTrainedModel, StructureGen
             whole = (0, max(words))
             if max(words) > 1 and whole not in spans:
                 spans.insert(0, whole)
-            trees.append(torch.tensor(spans, dtype=torch.long).view(-1, 2))  # (num_spans, 2)
+            trees.append(torch.tensor(spans, dtype=torch.long, device=log_probs.device).view(-1, 2))  # (num_spans, 2)
         spans = nn.utils.rnn.pad_sequence(trees, batch_first=True, padding_value=-1)
         return DecoderOutput(spans=spans, log_probs=log_probs)
 

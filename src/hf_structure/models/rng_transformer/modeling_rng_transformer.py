@@ -99,7 +99,7 @@ class RNGTransformerModel(GraphEncoderModel, RNGTransformerPreTrainedModel):
         hidden_states, mask = self.embed(inputs_embeds, attention_mask)
         for layer in self.layers[: self.config.num_lower_layers]:
             hidden_states = layer(hidden_states, mask)
-        return hidden_states, mask
+        return hidden_states.to(mask.device), mask  # wherever the layers are
 
     def read_graph(
         self,
@@ -111,13 +111,13 @@ class RNGTransformerModel(GraphEncoderModel, RNGTransformerPreTrainedModel):
         """Final vectors of all positions, or of `query_positions` `(batch_size, m)`, from what [`read`] gives."""
         for layer in self.layers[self.config.num_lower_layers : -1]:
             hidden_states = layer(hidden_states, mask, arcs)
-        return self.layers[-1](hidden_states, mask, arcs, query_positions)
+        return self.layers[-1](hidden_states, mask, arcs, query_positions).to(mask.device)
 
     def read_upwards(self, hidden_states: torch.Tensor, mask: torch.Tensor, num_layers: int) -> torch.Tensor:
         """Vectors of all positions above the first `num_layers` layers, without a graph, from what [`read`] gives."""
         for layer in self.layers[self.config.num_lower_layers : num_layers]:
             hidden_states = layer(hidden_states, mask)
-        return hidden_states
+        return hidden_states.to(mask.device)
 
 
 class RNGTransformerDecoder(nn.Module):
@@ -267,6 +267,11 @@ class Sentences:
         parts = {part.name: getattr(self, part.name) for part in fields(self)}
         return replace(self, **{name: part[rows] for name, part in parts.items() if part is not None})
 
+    @property
+    def num_words(self) -> int:
+        """Words of the longest sentence of the batch, at least 1."""
+        return self.places.shape[1] - 1
+
     def words(self, hidden_states: torch.Tensor) -> torch.Tensor:
         """The vectors of the words among those of all positions, `(B, n, D)`."""
         return take(hidden_states, self.places[:, 1:])
@@ -350,8 +355,7 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
             initial_heads (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*): The graph that the first
                 round reads: heads (words from 1, 0 is the root, negative for none). By default it is empty.
             initial_relations (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
-                The labels of these arcs, negative where they are not known: these are the labels that the model itself
-                gives to the arcs when it has read no graph.
+                The labels of these arcs, negative where they are not known: a model with labels leaves out these arcs.
             heads (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
                 The heads to learn, negative for padding and for words that have none.
             labels (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
@@ -376,17 +380,19 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
 
         Raises:
             ValueError: if hidden states or attentions are asked for, there are not either ids or vectors, or no
-                `form_ids` for a model that reads them, a sentence is too long, or the loss of whole trees is wanted of
-                words without a head.
+                `form_ids` for a model that reads them, a sentence is too long, the loss of whole trees is wanted of
+                words without a head, or there is an initial graph in a model that reads no graph, or one without
+                labels in a model with labels.
         """
         if kwargs.get("output_attentions") or kwargs.get("output_hidden_states"):
             raise ValueError("this model reads a sentence several times: ask its base model for what is inside")
         pieces = check_one_input(input_ids, inputs_embeds)
         sentences, words = self._read(pieces, attention_mask, word_ids, tag_ids, form_ids, treebank_ids)
-        initial_heads, initial_relations, heads, labels, sentence_starts = map(
-            words.words_first, (initial_heads, initial_relations, heads, labels, sentence_starts)
+        initial_heads, initial_relations, heads, labels, sentence_starts = (
+            words.words_first(values, sentences.num_words)
+            for values in (initial_heads, initial_relations, heads, labels, sentence_starts)
         )
-        columns = {name: words.words_first(values) for name, values in (columns or {}).items()}
+        columns = {name: words.words_first(values, sentences.num_words) for name, values in (columns or {}).items()}
         learned = heads if labels is not None or not self.config.labelled else None
         if learned is not None and num_items_in_batch is None:
             num_items_in_batch = ((learned if labels is None else labels) >= 0).sum()
@@ -457,7 +463,8 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
 
         Raises:
             ValueError: if `decoder` is unknown, `k` does not fit it, a sentence is too long or a score NaN, if there
-                are several rounds or an initial graph in a model that reads no graph.
+                are several rounds or an initial graph in a model that reads no graph, or an initial graph without
+                labels in a model with labels.
         """
         check_decoder(decoder, k)
         num_rounds = self.config.num_rounds if num_rounds is None else num_rounds
@@ -465,7 +472,10 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
             raise ValueError(f"num_rounds={num_rounds} is not possible: at least 1, and only 1 without graph input")
         pieces = check_one_input(input_ids, inputs_embeds)
         sentences, words = self._read(pieces, attention_mask, word_ids, tag_ids, form_ids, treebank_ids)
-        graph = self._initial_graph(words.words_first(initial_heads), words.words_first(initial_relations), sentences)
+        initial_heads, initial_relations = (
+            words.words_first(values, sentences.num_words) for values in (initial_heads, initial_relations)
+        )
+        graph = self._initial_graph(initial_heads, initial_relations, sentences)
         last = self._refine(sentences, graph, decoder, num_rounds)
         heads = last.graph.heads.unsqueeze(1) if k == 1 else find_heads(last.scores, sentences.lengths, decoder, k)
         output = DecoderOutput(heads=heads)
@@ -566,17 +576,9 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
             raise ValueError("an initial head is a word that the sentence has not")
         if not self.config.labelled:
             return Graph(heads, None)
-        labels = torch.full_like(heads, -1) if labels is None else labels
-        unknown = (heads >= 0) & (labels < 0)
-        if unknown.any():
-            labels = torch.where(unknown, self._label(sentences, heads), labels)
+        if labels is None:
+            raise ValueError("this model reads labelled arcs only: give the initial heads their initial_relations")
         return Graph(heads, labels)
-
-    @torch.no_grad()
-    def _label(self, sentences: Sentences, heads: torch.Tensor) -> torch.Tensor:
-        """The labels `(B, n)` that the model gives to arcs before it has read any graph."""
-        vectors = self._encode(sentences, None)
-        return self._best_labels(self.decoder.label_vectors(vectors), heads)[0]
 
     def _read(self, pieces: torch.Tensor, *beside: torch.Tensor | None) -> tuple[Sentences, WordPlaces]:
         """The sentences between [CLS] and [SEP], as they are before the graph is read; arguments as for [`_embed`]."""
@@ -599,9 +601,7 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
             attention_mask = all_words(pieces)
         words = place_words(attention_mask, word_ids)
         n = max(int(words.lengths.max()), 1)
-        tag_ids, form_ids, treebank_ids = (
-            None if ids is None else words.words_first(ids)[:, :n] for ids in (tag_ids, form_ids, treebank_ids)
-        )
+        tag_ids, form_ids, treebank_ids = (words.words_first(ids, n) for ids in (tag_ids, form_ids, treebank_ids))
         if treebank_ids is None:
             treebank_ids = words.lengths.new_zeros(len(words.lengths), n)
         elif self.training and self.config.treebank_dropout:

@@ -514,8 +514,11 @@ class StructFormerModel(StructFormerPreTrainedModel):
             relations = relation_probs(structure["parent_probs"], self.config.relations)
         layers = self.layers[self.config.num_front_layers :]
         hidden_states = self._run(layers, states, attention_mask, relations)
+        weights = self.relation_weights()
+        if weights is not None:
+            weights = weights.to(embedded.device)
         return StructFormerModelOutput(
-            last_hidden_state=self.norm(hidden_states), relation_weights=self.relation_weights(), **structure
+            last_hidden_state=self.norm(hidden_states), relation_weights=weights, **structure
         )
 
 

@@ -324,8 +324,11 @@ def scores_at(
     def scores(attention: RelativeAttention, query: torch.Tensor) -> torch.Tensor:
         keys = attention.position_keys(highest + 1, query, lowest)  # (H, values, head_dim)
         of_values = torch.einsum("bhqd,hvd->bhqv", query, keys)  # (B, H, Q, values)
-        found = of_values.gather(-1, index.expand(-1, len(keys), -1, -1))  # (B, H, Q, keys)
-        return found if visible is None else found.masked_fill(~visible, torch.finfo(found.dtype).min)
+        places = index.to(query.device).expand(-1, len(keys), -1, -1)  # layers may be on several devices
+        found = of_values.gather(-1, places)  # (B, H, Q, keys)
+        if visible is None:
+            return found
+        return found.masked_fill(~visible.to(query.device), torch.finfo(found.dtype).min)
 
     return scores
 

@@ -172,7 +172,8 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
             **self.what_is_seen(replay.visible, replay.positions, time + (tape.events != NOTHING).cumsum(1) - 1),
             **kwargs,
         )
-        reading = Reading(tape, replay.legal, outputs, outputs.last_hidden_state)
+        # The layers may be on several devices.
+        reading = Reading(tape, replay.legal, outputs, outputs.last_hidden_state.to(embedded.device))
         if outputs.cache is not None:
             last = reading.at(reading.states, tape.starts[:, -1, -1:] - 1).squeeze(1)
             has_read = (tape.starts[:, -1, -1:] > 0) | (known.last is None)
@@ -411,7 +412,8 @@ class TransformerGrammarForCausalLM(TreeLMMixin, TransformerGrammarPreTrainedMod
             trees.append([before_words(actions, numbers) for actions in sentence[:, known].tolist()])
         if self.config.formalism == "constituency":
             decoded = [decoded_spans(tree, self.config) for (tree,) in trees]
-            spans = [torch.tensor(each, dtype=torch.long).view(-1, 3) for each in decoded]  # (num_spans, 3) each
+            kind: Any = {"dtype": torch.long, "device": log_probs.device}
+            spans = [torch.tensor(each, **kind).view(-1, 3) for each in decoded]  # (num_spans, 3) each
             spans = nn.utils.rnn.pad_sequence(spans, True, padding_value=-1)  # (B, num_spans, 3)
             labels = spans[..., 2] if self.config.labels else None
             return DecoderOutput(spans=spans[..., :2], span_labels=labels, log_probs=log_probs)

@@ -100,14 +100,18 @@ class Hypotheses:
         return states
 
     def run_layers(self, states: torch.Tensor, positions: torch.Tensor, **inputs) -> list[torch.Tensor]:
-        """States `(rows, 1, hidden_size)` after each layer that reads tapes, the last ones after the last norm."""
+        """
+        States `(rows, 1, hidden_size)` after each layer that reads tapes, the last ones after the last norm; on the
+        device of the states below, wherever the layers are.
+        """
+        device = states.device
         inputs = layer_inputs(self.backbone, states, positions) | inputs
         inputs[adapter_of(self.backbone).cache] = self.keys_values
         after = []
         for layer in self.layers[self.first :]:
             states = layer(states, **inputs)
             after.append(states)
-        return [*after[:-1], last_norm(self.backbone, states)]
+        return [each.to(device) for each in (*after[:-1], last_norm(self.backbone, states))]
 
     def log_probs(self, tokens: torch.Tensor) -> torch.Tensor:
         """`(rows,)`: log-probabilities of tokens `(rows,)` that come next."""

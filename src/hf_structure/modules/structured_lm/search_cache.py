@@ -66,7 +66,7 @@ class SharedRows:
         self.room = max(min(2 * needed, self.most), needed)
         for name, old in self.tables.items():
             self.tables[name] = old.new_empty(self.room, old.shape[1])
-            torch.index_select(old, 0, kept, out=self.tables[name][: self.used])
+            torch.index_select(old, 0, kept.to(old.device), out=self.tables[name][: self.used])
 
 
 class SharedCache(SharedRows):
@@ -80,7 +80,7 @@ class SharedCache(SharedRows):
         self.tokens = tokens
         self.position_keys: dict[int, torch.Tensor] = {}
         self.reading: torch.Tensor | slice = slice(None)
-        self.lookup: Lookup | None = None
+        self.lookups: dict[torch.device, Lookup] = {}  # for the layers on each device
 
     def begin(self, count: int, reading: torch.Tensor | slice = slice(None)) -> None:
         """A place for the next token of each of the hypotheses, `count` of them, or of those that are `reading`."""
@@ -88,7 +88,7 @@ class SharedCache(SharedRows):
         self.places = torch.nn.functional.pad(self.places, (0, 1))  # (rows, tokens)
         self.places[reading, -1] = new
         self.reading = reading
-        self.lookup = None
+        self.lookups.clear()
 
     def attend(
         self, layer_idx: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor
@@ -100,15 +100,16 @@ class SharedCache(SharedRows):
         rows, num_heads, _, size = query.shape
         keys = self._keep_heads((layer_idx, "keys"), key)
         values = self._keep_heads((layer_idx, "values"), value)
-        if self.lookup is None:  # the same in all layers
+        if query.device not in self.lookups:
             head = torch.arange(num_heads, device=self.places.device).unsqueeze(1)
             index = self.places[self.reading].unsqueeze(1) * num_heads + head  # (rows, num_heads, tokens)
-            self.lookup = Lookup(index.flatten(0, 1))  # (rows * num_heads, tokens)
+            self.lookups[query.device] = Lookup(index.flatten(0, 1).to(query.device))  # (rows * num_heads, tokens)
+        lookup = self.lookups[query.device]
         query = query.reshape(-1, size)  # (rows * num_heads, head_dim)
         bias = bias.flatten(0, 2)  # (rows * num_heads, tokens)
-        scores = self.lookup.dots(query.to(keys.dtype), keys, bias.to(keys.dtype))
+        scores = lookup.dots(query.to(keys.dtype), keys, bias.to(keys.dtype))
         weights = scores.float().softmax(-1).to(values.dtype)
-        mixed = self.lookup.weighted_sums(weights, values)
+        mixed = lookup.weighted_sums(weights, values)
         return mixed.view(rows, num_heads, 1, size).to(key.dtype)  # (rows, num_heads, 1, head_dim)
 
     def _keep_heads(self, name: Hashable, new: torch.Tensor) -> torch.Tensor:
@@ -125,7 +126,7 @@ class GatheredCache(SharedCache):
 
     def update(self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, **kwargs) -> list[torch.Tensor]:
         """Keeps keys and values `(rows, num_heads, 1, head_dim)`; those in all columns, seen or not."""
-        index = self.places[self.reading]  # (rows, columns)
+        index = self.places[self.reading].to(keys.device)  # (rows, columns)
         found = []
         for name, new in (("keys", keys), ("values", values)):
             kept = self.keep((layer_idx, name), new.flatten(1))  # (room, num_heads * head_dim)
@@ -168,4 +169,5 @@ class RowCache:
                 if len(rows) > len(kept):
                     layer[i] = kept.new_empty(min(2 * len(rows), self.most), *kept.shape[1:])
                     layer[i][: len(kept), :, known] = kept[:, :, known]
-                layer[i][moved, :, known] = kept[rows[moved], :, known]
+                origins = rows[moved].to(kept.device)
+                layer[i][moved.to(kept.device), :, known] = kept[origins, :, known]

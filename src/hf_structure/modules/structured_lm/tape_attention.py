@@ -76,7 +76,7 @@ class TapeKeys(nn.Module):
         table = self._table(attention, lookup, query.device)  # (key heads, features * values, head_dim)
         features = lookup.index.shape[1]
         if lookup.values is not None:
-            table = table.index_select(1, lookup.values)  # (key heads, values, head_dim)
+            table = table.index_select(1, lookup.values.to(table.device))  # (key heads, values, head_dim)
         grouped = query.unflatten(1, (len(table), -1))  # query heads that share a key head together
         scores = torch.einsum("bkgqd,kvd->bkgqv", grouped, table).flatten(1, 2)  # (B, H, Q, values)
         parts = scores.chunk(features, -1) if lookup.values is None else [scores] * features

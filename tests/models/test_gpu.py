@@ -1,0 +1,205 @@
+"""What is made on another device than the CPU is what is made there; test_fake_device.py is for machines without."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from modeling_common import DEVICE, assert_on_device, needs_gpu
+from test_modeling_g2g_transformer import TestG2GTransformer as G2GTransformer
+from test_modeling_gilt import TestGiLT as GiLT
+from test_modeling_gilt import TestGraftedGiLT as GraftedGiLT
+from test_modeling_pushdown import TestPushdownLM as PushdownLM
+from test_modeling_rng_transformer import FewTokens, random_encoder
+from test_modeling_rng_transformer import TestRNGTransformer as RNGTransformer
+from test_modeling_structformer import TestStructFormer as StructFormer
+from test_modeling_transformer_grammar import TestTransformerGrammar as TransformerGrammar
+from test_modeling_udgn import TestUDGN as UDGN
+from tiny_models import (
+    TINY,
+    new_g2g_transformer,
+    new_gilt,
+    new_pushdown,
+    new_rng_transformer,
+    new_structformer,
+    new_transformer_grammar,
+    randomise,
+    save,
+    unigram_tokenizer,
+)
+from torch.testing import assert_close
+from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_structure import (
+    G2GTransformerForParsing,
+    GiLTForCausalLM,
+    Parse,
+    RNGTransformerForParsing,
+    UDGNConfig,
+    UDGNForMaskedLM,
+    build_word_tokenizer,
+    parse,
+    score,
+)
+from hf_structure.data.conllu import ConlluSentence
+from hf_structure.pipelines.head_types import head_types
+
+pytestmark = needs_gpu
+SENTENCES = [["the", "old", "cat", "chased", "dogs"], ["dogs", "slept"], ["cat"], ["a", "man", "saw", "the", "cat"]]
+CLOSE = {"rtol": 1e-3, "atol": 1e-4}
+
+
+def new_udgn(folder: Path, tokenizer: PreTrainedTokenizerBase) -> Path:
+    config = UDGNConfig(vocab_size=len(tokenizer), parser_num_layers=1, **TINY)
+    return save(randomise(UDGNForMaskedLM(config)), tokenizer, folder)
+
+
+PARSERS = {
+    "udgn": new_udgn,
+    "structformer": new_structformer,
+    "g2g": new_g2g_transformer,
+    "rng": new_rng_transformer,
+}
+LANGUAGE_MODELS = {
+    "gilt": (new_gilt, {}),
+    "pushdown": (new_pushdown, {}),
+    "tg": (new_transformer_grammar, {"labels": ["S", "NP"]}),
+    "dtg": (new_transformer_grammar, {"formalism": "dependency"}),
+}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("models")
+    words = build_word_tokenizer(sorted({word for sentence in SENTENCES for word in sentence}))
+    pieces = unigram_tokenizer(SENTENCES)
+    folders = {name: build(folder / name, words) for name, build in PARSERS.items()}
+    for name, (build, settings) in LANGUAGE_MODELS.items():
+        folders[name] = build(folder / name, pieces, **settings)
+    return folders
+
+
+def structures(parsed: Parse) -> list:
+    given = (parsed.dependency, parsed.constituency, parsed.graph)
+    return [each for each in (*given, *parsed.alternatives) if each is not None]
+
+
+def shape(structure: Any) -> Any:
+    return next(getattr(structure, name) for name in ("heads", "spans", "arcs") if hasattr(structure, name))
+
+
+def numbers(parsed: Parse) -> list:
+    log_probs = [getattr(structure, "log_probability", None) or 0.0 for structure in structures(parsed)]
+    return [log_probs, parsed.marginals or ()]
+
+
+@pytest.mark.parametrize("name", [*PARSERS, *LANGUAGE_MODELS])
+def test_parses(name, folders):
+    options: dict = {"marginals": name in (*PARSERS, "gilt")}
+    options |= {"k": 2} if name in ("udgn", "g2g", "rng", "gilt", "dtg") else {}
+    expected, found = (parse(SENTENCES, folders[name], device=device, **options) for device in ("cpu", DEVICE))
+    shapes = [[list(map(shape, structures(parsed))) for parsed in parses] for parses in (found, expected)]
+    assert shapes[0] == shapes[1]
+    assert_close(list(map(numbers, found)), list(map(numbers, expected)), **CLOSE)
+
+
+@pytest.mark.parametrize("name", ["udgn", "structformer", *LANGUAGE_MODELS])
+def test_scores(name, folders):
+    options: dict = {"entropy": name in ("gilt", "pushdown")}
+    expected, found = (score(SENTENCES, folders[name], device=device, **options) for device in ("cpu", DEVICE))
+    for one, other in zip(found, expected, strict=True):
+        assert_close(one.token_surprisals, other.token_surprisals, **CLOSE)
+        assert_close(one.entropies, other.entropies, **CLOSE)
+
+
+def writing(model: PreTrainedModel) -> dict[str, Any]:
+    """Options of `generate`, for texts of whole words with their structures."""
+    options: dict = {"max_new_tokens": 4, "do_sample": False, "pad_token_id": 0, "eos_token_id": None}
+    options |= {"use_structure": True, "return_dict_in_generate": True}
+    if isinstance(model, GiLTForCausalLM):
+        options["word_starts"] = torch.ones(model.config.vocab_size, dtype=torch.bool)
+    return options
+
+
+@pytest.mark.parametrize("name", LANGUAGE_MODELS)
+def test_texts(name, folders):
+    model = AutoModelForCausalLM.from_pretrained(folders[name]).eval()
+    ids = torch.tensor([[1, 8, 9], [1, 10, 11]])
+    expected = model.generate(ids, **writing(model))
+    found = model.to(DEVICE).generate(ids.to(DEVICE), **writing(model))
+    names = [name for name in expected if name != "cache"]
+    expected, found = ({name: output[name] for name in names} for output in (expected, found))
+    assert_on_device(found, DEVICE)
+    assert_close(found, expected, check_device=False)
+
+
+@pytest.mark.parametrize("name", ["udgn", "structformer"])
+def test_correlations_of_heads_with_relations(name, folders):
+    treebank = [ConlluSentence.from_words(words, list(range(len(words))), ["a"] * len(words)) for words in SENTENCES]
+    expected, found = (head_types(treebank, folders[name], device=device) for device in ("cpu", DEVICE))
+    for each in ("child_to_parent", "parent_to_child"):
+        tables = (torch.from_numpy(getattr(types, each)) for types in (found, expected))
+        assert_close(*tables, equal_nan=True, **CLOSE)
+
+
+@pytest.mark.parametrize("kind", ["bert", "electra"])
+@pytest.mark.parametrize("parser", [G2GTransformerForParsing, RNGTransformerForParsing])
+def test_parsers_from_an_encoder_are_where_it_is(parser, kind):
+    encoder = random_encoder(kind)
+    weights = []
+    for device in (DEVICE, "cpu"):
+        torch.manual_seed(0)
+        weights.append(parser.from_pretrained_encoder(encoder.to(device), FewTokens(), num_layers=2).state_dict())
+    assert_on_device(weights[0], DEVICE)
+    assert_close(*weights, rtol=0, atol=0, check_device=False)
+
+
+def two_devices(model: PreTrainedModel) -> dict[str, int]:
+    """A `device_map` with the upper layers, and what is above them, on the second device."""
+    places = {}
+    for name, _ in model.named_parameters(remove_duplicate=False):
+        layer = re.match(r"(.+\.(?:layers|h)\.(\d+))\.", name)
+        is_above = "norm" in name or "ln_f" in name or bool(layer and int(layer[2]))
+        module = name.rpartition(".")[0]
+        part = name if [*model.get_submodule(module).children()] else module
+        places[layer[1] if layer else part] = int(is_above)
+    return places
+
+
+BATTERIES = {
+    battery: {}
+    for battery in (UDGN, G2GTransformer, RNGTransformer, GiLT, GraftedGiLT, PushdownLM, TransformerGrammar)
+}
+BATTERIES[StructFormer] = {"relation_activation": "ones"}
+
+
+@pytest.mark.skipif(DEVICE != "fake" and torch.cuda.device_count() < 2, reason="needs two GPUs")
+@pytest.mark.filterwarnings("ignore:The following device_map keys do not match any submodules:UserWarning")
+@pytest.mark.parametrize("battery", BATTERIES)
+@torch.no_grad()
+def test_layers_on_two_devices(battery, tmp_path):
+    tests: Any = battery()
+    tests.kind = "tg"
+    if isinstance(tests, GraftedGiLT):
+        tests.graft_on("gpt2")
+    model = tests.model(**BATTERIES[battery])
+    batch = tests.inputs(model)
+    expected = [dict(model(**batch)), dict(tests.decode(model, batch))]
+    model.save_pretrained(tmp_path)
+    model = type(model).from_pretrained(tmp_path, device_map=two_devices(model))
+    inputs = {name: value.to(DEVICE) for name, value in batch.items()}
+    found = [dict(model(**inputs)), dict(tests.decode(model, inputs))]
+    assert_on_device(found, f"{torch.device(DEVICE).type}:0")
+    assert_close(found, expected, check_device=False, check_dtype=False, **CLOSE)
+
+
+@pytest.mark.skipif(DEVICE != "fake" and torch.cuda.device_count() < 2, reason="needs two GPUs")
+@pytest.mark.filterwarnings("ignore:The following device_map keys do not match any submodules:UserWarning")
+@pytest.mark.parametrize("name", LANGUAGE_MODELS)
+def test_texts_from_layers_on_two_devices(name, folders):
+    model = AutoModelForCausalLM.from_pretrained(folders[name])
+    ids = torch.tensor([[1, 8, 9], [1, 10, 11]])
+    expected = model.generate(ids, **writing(model))
+    model = type(model).from_pretrained(folders[name], device_map=two_devices(model))
+    assert model.generate(ids.to(DEVICE), **writing(model)).sequences.tolist() == expected.sequences.tolist()
