@@ -13,7 +13,7 @@ from hf_structure.data.conllu import parse_sentence, sentence_lines
 from hf_structure.data.corpus import SUFFIXES, bracket_sentence
 from hf_structure.data.files import plain_path
 from hf_structure.data.sdp import SdpSentence, read_sdp
-from hf_structure.data.sentences import SourceSentence, read_source
+from hf_structure.data.sentences import SourceSentence, clean_text, read_source
 from hf_structure.data.text import numbered_lines, source_name
 
 FORMATS = ("auto", "raw", "paragraphs", "words", "conllu", "sdp", "brackets")
@@ -100,7 +100,7 @@ def _text_sentences(
     begins_paragraph = False
     for number, start, text, spaces in (_paragraphs if by_paragraph else _lines)(file):
         metadata = {"newpar": ""} if begins_paragraph else {}
-        is_blank = not text.strip()
+        is_blank = not clean_text(text).strip()
         if not (is_blank and skip_empty):
             yield partial(text_sentence, text, form, f"{name}:{number}", start, spaces_after=spaces, metadata=metadata)
         begins_paragraph = is_blank or by_paragraph

@@ -167,16 +167,21 @@ _CELLS = ("words", "text", "start", "tags", "initial")
 _NO_SENTENCE = "a sentence is a string, a list of words or a dictionary that has words, not {!r}"
 
 
+def clean_text(text: str) -> str:
+    """Makes spaces of characters that are no text, so that the length and all offsets stay as they are."""
+    return _NO_TEXT.sub(" ", text)
+
+
 def _cleaned(source: SourceSentence) -> SourceSentence:
     """Makes spaces of characters that are no text, and checks what is left, see [`read_source`]."""
     if source.text is not None:
         check_characters(source.text)
-        source.text = _NO_TEXT.sub(" ", source.text)
+        source.text = clean_text(source.text)
     if source.words is None:
         return source
     words = []
     for position, word in enumerate(source.words, start=1):
-        cleaned = _NO_TEXT.sub(" ", word) if isinstance(word, str) else ""
+        cleaned = clean_text(word) if isinstance(word, str) else ""
         if not cleaned.strip():
             raise ValueError(f"word {position} is {word!r}: words are strings that are not empty")
         check_characters(cleaned)

@@ -27,8 +27,8 @@ def choose_splitter(
 ) -> Split | None:
     """
     Chooses how text is split, if at all; `by_model` makes what does so by a model, for these `line_breaks`. The word
-    tokenizer for any language goes with the rules for any language. A function gets each text whole. Raises `ValueError` as `by_model`
-    does.
+    tokenizer for any language goes with the rules for any language. A function gets each text whole. Raises
+    `ValueError` as `by_model` does.
     """
     if sentences in (None, "line"):
         return None

@@ -18,10 +18,12 @@ from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.dependency_graph import DependencyGraph
 from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.distances import SyntacticDistances
+from hf_structure.structures.tables import words_frame
 from hf_structure.structures.words import TreeOfWords, Word
 
 if TYPE_CHECKING:
     import nltk
+    import pandas
     from spacy import Vocab
     from spacy.tokens import Doc
 
@@ -213,6 +215,10 @@ class Parse(Drawn, Value, TreeOfWords):
         for first, last in self.multiword_tokens:
             spaces[first - 1 : last - 1] = [False] * (last - first)
         return spaces
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """A data frame with a row for each word, as [`Parses.to_pandas`] gives it; raises the same errors."""
+        return words_frame([(1, self)]).drop(columns=["text", "sentence"])
 
     def to_nltk(self) -> "nltk.Tree | nltk.parse.DependencyGraph":
         """For nltk: the constituency tree, or else the dependency tree. Raises `ImportError` without nltk."""

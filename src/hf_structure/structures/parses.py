@@ -1,23 +1,23 @@
 """Parses of several sentences."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hf_structure.structures.parse import Parse
+from hf_structure.structures.tables import words_frame
 
 if TYPE_CHECKING:
     import pandas
 
 SHOWN = 20  # pictures in a notebook
-_COLUMNS = ("text", "sentence", "token", "word", "form", "head", "relation", "probability", "start", "end")
-_WHOLE = ("head", "start", "end")  # columns of whole numbers, some of which may be missing
 
 
 class Parses(list):
     """
     A list of parses, with None for a sentence that was left out; of texts that were split into sentences, a list of
-    such lists. It prints as trees, and a notebook shows it as pictures. Its slices are of this kind, too.
+    such lists. It prints as trees, and a notebook shows it as pictures. Its slices, sums and copies are of this kind,
+    too.
     """
 
     def to_dict(self) -> list[dict[str, Any] | list | None]:
@@ -52,14 +52,8 @@ class Parses(list):
         Raises:
             ImportError: there is no pandas.
         """
-        try:
-            import pandas
-        except ImportError as error:
-            raise ImportError("a data frame needs pandas: pip install 'hf_structure[tables]'") from error
         is_split = any(isinstance(item, Parses) for item in self)
-        more = {name: None for parse in self._parses() for word in parse or () for name in word.columns}
-        frame = pandas.DataFrame(self._rows(more), columns=[*_COLUMNS, *more])
-        frame = frame.astype(dict.fromkeys(_WHOLE, "Int64"))
+        frame = words_frame(self._numbered())
         return frame if is_split else frame.drop(columns="text")
 
     def save(self, path: str | os.PathLike) -> None:
@@ -67,6 +61,23 @@ class Parses(list):
         from hf_structure.drawing.saving import save_structures
 
         save_structures(self._parses(), path)
+
+    def filter(self, keep: Callable[[Any], bool]) -> "Parses":
+        """The parses for which `keep` is true, without sentences that were left out. Texts keep their lists."""
+        kept = Parses()
+        for item in self:
+            if isinstance(item, Parses):
+                kept.append(item.filter(keep))
+            elif item is not None and keep(item):
+                kept.append(item)
+        return kept
+
+    def copy(self) -> "Parses":
+        """A new list of the same parses."""
+        return Parses(self)
+
+    def __add__(self, others: list) -> "Parses":
+        return Parses(super().__add__(others))
 
     def __getitem__(self, index: Any) -> Any:
         found = super().__getitem__(index)
@@ -82,18 +93,6 @@ class Parses(list):
             parses = item if isinstance(item, Parses) else [item]
             for parse in parses:
                 yield number, parse
-
-    def _rows(self, more: Iterable[str]) -> Iterator[tuple]:
-        """One for each word, see `_COLUMNS`, with `more` predictions."""
-        for sentence, (text, parse) in enumerate(self._numbered(), start=1):
-            if parse is None:
-                continue
-            token = 0
-            for word in parse:
-                token += word.multiword_token is None or word.multiword_token[0] == word.number
-                span = (None, None) if word.span is None else (parse.start + place for place in word.span)
-                known = (token, word.number, word.form, word.head, word.relation, word.probability)
-                yield (text, sentence, *known, *span, *(word.columns.get(name) for name in more))
 
     def __str__(self) -> str:
         """All of them as text, one after the other."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, overload
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,15 @@ class TreeOfWords:
 
     def __iter__(self) -> Iterator[Word]:
         return iter(self._words())
+
+    @overload
+    def __getitem__(self, index: int) -> Word: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Word, ...]: ...
+    def __getitem__(self, index):
+        """The word at an index, from 0 as everywhere in Python (its `number` is one more), or the words of a slice."""
+        words = self._words()
+        return tuple(words[index]) if isinstance(index, slice) else words[index]
 
     @property
     def root(self) -> Word:
