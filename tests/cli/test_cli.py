@@ -22,12 +22,12 @@ from hf_structure import (
     build_word_tokenizer,
     parse,
 )
-from hf_structure.cli import common
 from hf_structure.cli import results as cli_results
 from hf_structure.cli.main import main
 from hf_structure.data.brackets import read_brackets
 from hf_structure.data.conllu import COLUMNS, read_conllu
 from hf_structure.data.files import open_input
+from hf_structure.data.sentences import SourceSentence
 from hf_structure.metrics.attachment import attachment_scores, score_sentences
 from hf_structure.metrics.conll18 import conll18_scores
 from hf_structure.metrics.error_analysis import error_analysis
@@ -80,15 +80,23 @@ def folder(tmp_path_factory) -> Path:
 # parse: what goes in
 
 
+SOURCE = ("spaces_after", "metadata", "source")
+MARKS = "# newdoc id = notes.txt\n# newpar\n"  # at the beginning of what is parsed of this file
+
+
+def structures(output: str) -> list[dict]:
+    """The parses of lines of JSON, without what only their source says."""
+    parses = [json.loads(line) for line in output.splitlines()]
+    return [{name: values[name] for name in values if name not in SOURCE} for values in parses]
+
+
 def words_of(output: str) -> list[list[str]]:
     return [json.loads(line)["words"] for line in output.splitlines()]
 
 
 def test_text(run, folder):
     expected = [parsed.to_dict() for parsed in parse(TEXTS, folder)]
-    assert [
-        json.loads(line) for line in run("parse", "--model", folder, "--format", "json", "notes.txt").splitlines()
-    ] == expected
+    assert structures(run("parse", "--model", folder, "--format", "json", "notes.txt")) == expected
     assert words_of(run("parse", "--model", folder, "--format", "json", stdin=TEXT)) == WORDS
     assert words_of(run("parse", "--model", folder, "--format", "json", "-", stdin="a cat")) == [["a", "cat"]]
 
@@ -129,7 +137,9 @@ def test_no_sentence(run, folder, stdin):
 def test_compressed_files(run, folder, here):
     (here / "notes.txt.xz").write_bytes(lzma.compress(TEXT.encode()))
     run("parse", "--model", folder, "--format", "conllu", "notes.txt.xz", "--output", "silver.conllu.gz")
-    assert gzip.decompress((here / "silver.conllu.gz").read_bytes()).startswith(b"# sent_id = 1\n# text = She can't")
+    assert gzip.decompress((here / "silver.conllu.gz").read_bytes()).startswith(
+        b"# newdoc id = notes.txt.xz\n# newpar\n# sent_id = 1\n"
+    )
     assert words_of(run("parse", "--model", folder, "--format", "json", "silver.conllu.gz")) == WORDS
     assert "100.0" in run("evaluate", "silver.conllu.gz", "silver.conllu.gz")
 
@@ -186,7 +196,7 @@ def test_dropped_punctuation(run, folder):
 def test_k_best_and_marginals(run, folder):
     output = run("parse", "--model", folder, "--format", "json", "-k", "4", "--marginals", "notes.txt")
     expected = parse(TEXTS, folder, k=4, marginals=True)
-    assert [json.loads(line) for line in output.splitlines()] == [parsed.to_dict() for parsed in expected]
+    assert structures(output) == [parsed.to_dict() for parsed in expected]
 
 
 def test_labels_fill_deprel(run, g2g_transformer):
@@ -199,7 +209,7 @@ def test_labels_fill_deprel(run, g2g_transformer):
     gold = [line.split("\t") for line in GOLD.splitlines()]
     assert [[*row[:6], *row[8:]] for row in lines] == [[*row[:6], *row[8:]] for row in gold]
     from_text = run("parse", "--model", g2g_transformer, "--format", "conllu", "notes.txt")
-    assert from_text == "".join(
+    assert from_text == MARKS + "".join(
         parsed.to_conllu({"sent_id": str(number)})
         for number, parsed in enumerate(parse(TEXTS, g2g_transformer), start=1)
     )
@@ -212,9 +222,7 @@ def test_labels_fill_deprel(run, g2g_transformer):
 def test_beam_size(run, fail, folder, g2g_transformer):
     options = ("parse", "--format", "json", "--beam_size", "4", "notes.txt", "--model")
     expected = parse(TEXTS, g2g_transformer, beam_size=4)
-    assert [json.loads(line) for line in run(*options, g2g_transformer).splitlines()] == [
-        parsed.to_dict() for parsed in expected
-    ]
+    assert structures(run(*options, g2g_transformer)) == [parsed.to_dict() for parsed in expected]
     assert "UDGNForMaskedLM searches without a beam: leave beam_size out" in fail(*options, folder)[0]
     long = "the cat\n" + "cat " * 61
     line, _ = fail("parse", "--model", g2g_transformer, stdin=long)
@@ -226,7 +234,7 @@ def test_decoder_device_and_dtype(run, folder, decoder):
     options = ["--decoder", decoder, "--device", "cpu", "--dtype", "bfloat16"]
     output = run("parse", "--model", folder, "--format", "json", *options, "notes.txt")
     expected = parse(TEXTS, folder, decoder=decoder, dtype="bfloat16")
-    assert [json.loads(line) for line in output.splitlines()] == [parsed.to_dict() for parsed in expected]
+    assert structures(output) == [parsed.to_dict() for parsed in expected]
 
 
 def test_output_file(run, folder):
@@ -238,12 +246,12 @@ def test_output_file(run, folder):
 def test_trees_are_in_the_file_as_soon_as_they_are_made(run, folder, monkeypatch):
     written = []
 
-    def items(files, input_format, skip_empty):
+    def sentences(files, input_format, skip_empty, line_breaks):
         for _ in range(4):
             written.append(Path("out.txt.partial").read_text(encoding="utf-8").count("cat\n"))
-            yield common.Item(["cat"])
+            yield SourceSentence(["cat"])
 
-    monkeypatch.setattr(cli_results, "read_items", items)
+    monkeypatch.setattr(cli_results, "read_files", sentences)
     monkeypatch.setattr("hf_structure.pipelines.parser.WINDOW", 1)
     run("parse", "--model", folder, "--batch_size", "1", "--output", "out.txt")
     assert written == [0, 1, 2, 3]
@@ -285,7 +293,12 @@ def test_structure_in_every_format(run, fail, structformer, structure, format):
         return
     run(*arguments)
     expected = parse(TEXTS, structformer, structure=structure or NEEDED.get(format))
-    assert Path("out").read_text(encoding="utf-8") == "".join(
+    written = Path("out").read_text(encoding="utf-8")
+    if format == "json":
+        assert structures(written) == [parsed.to_dict() for parsed in expected]
+        return
+    marks = MARKS if format == "conllu" else ""
+    assert written == marks + "".join(
         FORMATS[format](parsed, number) for number, parsed in enumerate(expected, start=1)
     )
 
@@ -428,7 +441,7 @@ def test_sentences_of_a_line(run, folder):
 def test_the_place_of_words_in_a_file(run, folder):
     text = "\ufeffThe cat. No, it isn't!\r\n \n\t\u00c9t\u00e9 \U0001f600 sleeps. Dogs\ndo not. \ufeffDogs\n"
     Path("text.txt").write_text(text, encoding="utf-8", newline="")
-    plain = text[1:]
+    plain = text[1:].replace("\ufeff", " ")  # which is no text
     options = ("parse", "--model", folder, "--format", "json", "text.txt")
     for more in ([], ["--sentences", "line"], ["--input_format", "paragraphs"]):
         parses = [Parse.from_dict(json.loads(line)) for line in run(*options, *more).splitlines()]
@@ -1111,8 +1124,8 @@ def test_gold_trees_without_words(fail, here):
 @pytest.mark.parametrize(
     ("command", "name", "beginning"),
     [
-        ("parse", "out.conllu", "# sent_id = 1\n"),
-        ("parse", "out.conllu.gz", "# sent_id = 1\n"),
+        ("parse", "out.conllu", "# newdoc\n# newpar\n# sent_id = 1\n"),
+        ("parse", "out.conllu.gz", "# newdoc\n# newpar\n# sent_id = 1\n"),
         ("parse", "out.jsonl", "{"),
         ("parse", "out.html", "<!DOCTYPE html>"),
         ("parse", "out.txt", "Dogs"),

@@ -13,6 +13,7 @@ from transformers import AutoTokenizer
 from hf_structure import DependencyGraph, load_graphs, parse
 from hf_structure.cli import figures
 from hf_structure.data.conllu import read_conllu
+from hf_structure.data.reading import unread_sentences
 from hf_structure.data.sdp import read_sdp
 from hf_structure.drawing.attention_figures import plot_attention
 from hf_structure.drawing.graph_figures import plot_circuits
@@ -66,13 +67,15 @@ FORMATS = {
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_formats(run, command, graph_parser, format):
-    texts = [{"text": line, "start": TEXT.index(line)} for line in TEXT.split("\n") if line]
-    parses = parse(texts, graph_parser, beam_size=1)
+    Path("notes.txt").write_text(TEXT)
+    with open("notes.txt", "rb") as file:
+        parses = parse([read() for read in unread_sentences(file, "raw")], graph_parser, beam_size=1)
     assert [list(parsed.words) for parsed in parses] == WORDS
     expected = "".join(FORMATS[format](parsed, number) for number, parsed in enumerate(parses, start=1))
     assert run(*command, format, "notes.txt") == expected
     arguments = [part for part in command if part not in ("--structure", "graph")]
-    assert run(*arguments, format, stdin=TEXT) == expected  # it is all that the model gives
+    unnamed = expected.replace("newdoc id = notes.txt", "newdoc").replace('newdoc id": "notes.txt"', 'newdoc": ""')
+    assert run(*arguments, format, stdin=TEXT) == unnamed  # it is all that the model gives
 
 
 def test_sdp_format(run, command, graph_parser):

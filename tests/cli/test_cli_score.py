@@ -8,9 +8,9 @@ from tiny_models import new_gilt, randomise, save, unigram_tokenizer
 from transformers import AutoTokenizer, GPT2Config
 
 from hf_structure import GiLTConfig, GiLTForCausalLM, corpus_scores, score
-from hf_structure.cli import common
 from hf_structure.cli import results as cli_results
 from hf_structure.cli import score as cli_score
+from hf_structure.data.sentences import SourceSentence
 from hf_structure.pipelines.scoring import count_falls
 
 TEXT = "The cat can't sleep.\nDogs chase \t cats.\n"
@@ -166,16 +166,16 @@ def test_sentences_are_read_when_those_before_are_scored(run, gilt, monkeypatch,
     read, scored = [], []
     real_score_chunk = cli_score._score_chunk
 
-    def items(files, input_format, skip_empty):
+    def sentences(files, input_format, skip_empty, line_breaks):
         for _ in range(9):
             read.append(len(scored))
-            yield common.Item(["cat"])
+            yield SourceSentence(["cat"])
 
     def score_chunk(items, **options):
         yield from real_score_chunk(items, **options)
         scored.extend(items)
 
-    monkeypatch.setattr(cli_results, "read_items", items)
+    monkeypatch.setattr(cli_results, "read_files", sentences)
     monkeypatch.setattr(cli_score, "_score_chunk", score_chunk)
     monkeypatch.setattr(cli_score, "FIRST", 1)
     monkeypatch.setattr(cli_score, "MOST", 2)
@@ -185,11 +185,14 @@ def test_sentences_are_read_when_those_before_are_scored(run, gilt, monkeypatch,
 
 @pytest.mark.parametrize(
     ("bad", "reason"),
-    [("Dogs sleep.\n\nCats.\n", "bad.txt:2: a sentence without words"), ("Dogs sleep.\n\0\n", "bad.txt:2: a NUL")],
+    [
+        ("Dogs sleep.\n\nCats.\n", "bad.txt:2: a sentence without words"),
+        ("Dogs sleep.\n\udcff\n", "bad.txt:2: not UTF-8"),
+    ],
     ids=["sentence", "file"],
 )
 def test_the_lines_of_all_files_come_before_an_error(run, fail, baseline, bad, reason):
-    Path("bad.txt").write_text(bad)
+    Path("bad.txt").write_text(bad, errors="surrogateescape")
     Path("good.txt").write_text("Dogs sleep.\n" + TEXT)
     expected = run("score", "--model", baseline, "good.txt")
     error, output = fail("score", "--model", baseline, "bad.txt", "notes.txt")

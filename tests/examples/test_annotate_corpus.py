@@ -22,6 +22,7 @@ from tqdm.std import TqdmDefaultWriteLock
 from hf_structure import Parses, parse
 from hf_structure.cli import blocks as blocks_module
 from hf_structure.cli.blocks import BlockFolder
+from hf_structure.cli.parse import parse_sources
 from hf_structure.cli.records import open_files
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.text import split_sentences, tokenize_words
@@ -56,7 +57,9 @@ def test_the_same_as_parse(corpus, run, tmp_path, capsys, request, model):
     model, output = request.getfixturevalue(model), tmp_path / "new" / "silver.conllu"
     run(corpus / "dev.txt", *options(model, output, "--input_format", "words"))
     written, lines = list(read_conllu(output)), (corpus / "dev.txt").read_text().splitlines()
-    assert [sentence.comments[0] for sentence in written] == [f"# text = {line}" for line in lines]
+    assert [sentence.comments[-1] for sentence in written] == [f"# text = {line}" for line in lines]
+    marks = ["# newdoc id = dev.txt", "# newpar"]
+    assert [sentence.comments[:-1] for sentence in written] == [marks, *[[]] * (len(lines) - 1)]
     trees = [parsed.dependency for parsed in parse([line.split() for line in lines], model, batch_size=4)]
     assert [sentence.heads for sentence in written] == [list(tree.heads) for tree in trees]
     labels = [list(tree.labels or ["_"] * len(tree.words)) for tree in trees]
@@ -285,9 +288,9 @@ def test_compressed_input_and_output(corpus, run, tmp_path, structformer, suffix
 def test_lines_of_paragraphs_break_anywhere(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("The cat\nsleeps. Dogs\n\nbark")
-    corpus = open_files([str(path)], "paragraphs", "text")
-    corpus.sentences = "split"
-    assert [item.text for record in corpus for item in record()] == ["The cat\nsleeps.", "Dogs", "bark"]
+    for form, line_breaks in (("paragraphs", "end"), ("raw", "space")):
+        corpus = open_files([str(path)], form, "text", line_breaks)
+        assert [source.text for record in corpus for source in record()] == ["The cat\nsleeps. Dogs", "bark"]
 
 
 def test_how_much_of_the_input_is_read(tmp_path, rows):
@@ -339,14 +342,13 @@ def test_complete_blocks_are_not_parsed_again(
     assert len(list(blocks(output).glob("*.conllu"))) == 2
     parsed = []
 
-    def counted(words, **settings):
-        words = list(words)
-        parsed.extend(words)
-        return iter(parse(words, **settings))
+    def counted(parser, sources):
+        parsed.extend(sources)
+        return parse_sources(parser, sources)
 
-    monkeypatch.setattr(script, "parse", counted)
+    monkeypatch.setattr(script, "parse_sources", counted)
     run(*arguments, "--batch_size", "3", "--device", "cpu")
-    assert len(parsed) == 1 + 20 - 8  # the first tells whether the model can parse
+    assert len(parsed) == 20 - 8
     monkeypatch.undo()
     words = sum(len(line.split()) for line in (corpus / "dev.txt").read_text().splitlines())
     assert f"20 sentences, {words} words\n{words - before} words parsed" in capsys.readouterr().out
@@ -595,10 +597,10 @@ def test_a_full_disk_is_named(run, corpus, tmp_path, structformer, monkeypatch):
 
 @pytest.mark.parametrize("trust", [False, True])
 def test_code_of_the_model_is_run_if_it_is_trusted(run, script, corpus, tmp_path, structformer, monkeypatch, trust):
-    def load(*_, trust_remote_code):
+    def load(_, trust_remote_code, **options):
         raise ValueError(f"asked with {trust_remote_code}")
 
-    monkeypatch.setattr(script, "load_parser", load)
+    monkeypatch.setattr(script, "Parser", load)
     more = ["--trust_remote_code"] if trust else []
     message = message_of(run, corpus / "dev.txt", *options(structformer, tmp_path / "silver.conllu", *more))
     assert message == f"asked with {trust}"

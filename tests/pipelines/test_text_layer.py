@@ -87,7 +87,7 @@ def test_validation_of_what_was_parsed(tagger):
     for inputs in ([SENTENCE], ["The cat can't  sleep. Dogs bark"]):
         parses = parse(inputs, tagger, sentences="split")
         state = Validator(lang="ud", level=2, output=None).validate_file_handle(io.StringIO(parses.to_conllu()))
-        kinds = {incident.testid for incident in state.error_tracker.values() for incident in incident}
+        kinds = {incident.testid for incident in state.error_tracker}
         assert not kinds & {"missing-text", "missing-sent-id", "text-form-mismatch", "nospaceafter-mwt"}
 
 
@@ -121,7 +121,10 @@ def test_sentences_of_the_package_conllu(parsed, g2g_transformer):
     found = parse(conllu.parse(CONLLU), g2g_transformer)
     assert found == [parsed]
     assert found[0].text == parsed.text
-    assert list(read_conllu(found.to_conllu().splitlines())) == list(read_conllu(parsed.to_conllu().splitlines()))
+    [sentence] = read_conllu(found.to_conllu().splitlines())
+    [expected] = read_conllu(parsed.to_conllu().splitlines())
+    assert sentence.tokens == expected.tokens
+    assert sentence.comments == [comment for comment in expected.comments if comment != "# remark"]  # it keeps pairs
     assert parse(conllu.parse(CONLLU)[0], g2g_transformer) == parsed
 
 
@@ -184,13 +187,13 @@ def test_files_and_paragraphs_begin_with_marks(g2g_transformer, tmp_path):
     names = [str(tmp_path / name) for name in ("a.txt", "b.txt")]
     sources = [source for record in open_files(names, "auto", "text") for source in record()]
     assert [source.metadata for source in sources] == [
-        {"newdoc id": names[0], "newpar": ""},
+        {"newdoc id": "a.txt", "newpar": ""},
         {},
         {"newpar": ""},
-        {"newdoc id": names[1], "newpar": ""},
+        {"newdoc id": "b.txt", "newpar": ""},
     ]
     lines = Parses(parse(sources, g2g_transformer, sentences="line")).to_conllu().splitlines()
-    assert lines[:4] == [f"# newdoc id = {names[0]}", "# newpar", "# sent_id = 1", "# text = The cat."]
+    assert lines[:4] == ["# newdoc id = a.txt", "# newpar", "# sent_id = 1", "# text = The cat."]
 
 
 def test_paragraphs_of_one_text(g2g_transformer):

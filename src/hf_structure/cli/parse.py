@@ -18,6 +18,7 @@ from hf_structure.cli.common import (
     output_form,
 )
 from hf_structure.cli.results import BadInputError, ask_for_lines, read_sentences, report, results_of
+from hf_structure.data.conllu import ConlluSentence
 from hf_structure.data.corpus import SUFFIXES
 from hf_structure.data.sdp import HEADER
 from hf_structure.data.sentences import SentenceError, SourceSentence
@@ -79,8 +80,9 @@ def run_parse(options: argparse.Namespace) -> None:
     from hf_structure.pipelines.parser import WINDOW, Parser
 
     structure = options.structure or DEFAULTS.get(options.format)
-    parser = Parser(options.model, **options_of(options, structure=structure))
-    parser(())  # raises errors of options before a file is opened
+    sentences = "line" if options.refine else options.sentences  # trees are those of sentences
+    parser = Parser(options.model, **options_of(options, structure=structure, sentences=sentences))
+    parser((), initial=() if options.refine else None)  # raises errors of options before a file is opened
     ask_for_lines(options.files)
     failures: list[BadInputError] = []
     with output_file(options.output) as file:
@@ -133,9 +135,9 @@ def _numbered(results: Iterator[Result], skipped: list[str]) -> Iterator[tuple[i
             yield number, parsed
 
 
-def _initial_tree(source: SourceSentence):
-    if source.source is None:
-        raise ValueError(f"--refine needs CoNLL-U, which has trees, but {source.place} is none")
+def _initial_tree(source: SourceSentence) -> ConlluSentence:
+    if source.source is None or source.source.heads is None:
+        raise ValueError(f"--refine needs CoNLL-U with trees, but {source.place} has none")
     return source.source
 
 

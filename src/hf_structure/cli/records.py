@@ -7,7 +7,7 @@ from functools import partial
 from hf_structure.data.files import bytes_read, open_input
 from hf_structure.data.reading import Unread, format_of, text_sentence, unread_sentences
 from hf_structure.data.rows import Row, Rows, open_file, row_suffix
-from hf_structure.data.sentences import SourceSentence, clean_text, read_source
+from hf_structure.data.sentences import SourceSentence, clean_text
 
 Record = Callable[[], list[SourceSentence]]  # reads the sentences or the text of a line, a tree or a row
 
@@ -63,7 +63,7 @@ def _row_sentences(row: Row, form: str, place: str) -> list[SourceSentence]:
     """The text or sentences of a row, a document: a list of words is a sentence, lines of text are (not of `auto`)."""
     value = row()
     if isinstance(value, list):
-        return [read_source(SourceSentence(words=value, place=place))] if value else []
+        return [SourceSentence(words=value, place=place)] if value else []
     texts = [value or ""] if form == "auto" else (value or "").split("\n")
     sentences = [text_sentence(text, form, place) for text in texts if clean_text(text).strip()]
     for first in sentences[:1]:

@@ -2,6 +2,7 @@
 
 import codecs
 import io
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -13,7 +14,7 @@ from hf_structure.data.conllu import parse_sentence, sentence_lines
 from hf_structure.data.corpus import SUFFIXES, bracket_sentence
 from hf_structure.data.files import plain_path
 from hf_structure.data.sdp import SdpSentence, read_sdp
-from hf_structure.data.sentences import SourceSentence, clean_text, read_source
+from hf_structure.data.sentences import SourceSentence, clean_text, from_conllu
 from hf_structure.data.text import numbered_lines, source_name
 
 FORMATS = ("auto", "raw", "paragraphs", "words", "conllu", "sdp", "brackets")
@@ -46,8 +47,8 @@ def unread_sentences(
 
 
 def new_document(name: str) -> dict[str, str]:
-    """The comments at the beginning of a document; standard input has no name."""
-    mark = {"newdoc": ""} if name.startswith("<") else {"newdoc id": name}
+    """The comments at the beginning of a document, which has the name of its file; standard input has none."""
+    mark = {"newdoc": ""} if name.startswith("<") else {"newdoc id": os.path.basename(name)}
     return mark | {"newpar": ""}
 
 
@@ -66,9 +67,7 @@ def format_of(name: str, file: io.BufferedReader, given: str = "auto") -> str:
 
 def _conllu_sentence(lines: list[tuple[int, str]], name: str) -> SourceSentence:
     sentence = parse_sentence(lines, name)
-    source = read_source(sentence)
-    source.place = f"{name}:{sentence.line}"
-    return source
+    return from_conllu(sentence, f"{name}:{sentence.line}")
 
 
 def _sdp_sentences(file: io.BufferedReader, name: str) -> Iterator[Unread]:
@@ -77,9 +76,8 @@ def _sdp_sentences(file: io.BufferedReader, name: str) -> Iterator[Unread]:
 
 
 def _sdp_sentence(sentence: SdpSentence, name: str, metadata: dict[str, str] | None = None) -> SourceSentence:
-    source = read_source(sentence)
+    source = from_conllu(sentence.to_conllu_sentence(), f"{name}:{sentence.line}")
     source.metadata = {**(metadata or {}), **source.metadata}
-    source.place = f"{name}:{sentence.line}"
     return source
 
 
@@ -118,8 +116,8 @@ def text_sentence(
     """A line of `"words"`, or raw text."""
     known = {"metadata": metadata or {}, "place": place}
     if form == "words":
-        return read_source(SourceSentence(words=text.split(), **known))
-    return read_source(SourceSentence(text=text, start=start, spaces_after=spaces_after, **known))
+        return SourceSentence(words=text.split(), **known)
+    return SourceSentence(text=text, start=start, spaces_after=spaces_after, **known)
 
 
 def _lines(file: Iterable) -> Iterator[tuple[int, int, str, str]]:

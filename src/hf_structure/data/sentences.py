@@ -96,12 +96,12 @@ def read_source(value: Any) -> SourceSentence:
     if isinstance(value, SourceSentence):
         source = value
     elif isinstance(value, ConlluSentence):
-        source = _from_conllu(value)
+        source = from_conllu(value)
     elif isinstance(value, SdpSentence):
-        source = _from_conllu(value.to_conllu_sentence())
+        source = from_conllu(value.to_conllu_sentence())
     elif _is_token_list(value):
         lines = list(enumerate(value.serialize().rstrip("\n").split("\n"), start=1))
-        source = _from_conllu(parse_sentence(lines, "<conllu>"))
+        source = from_conllu(parse_sentence(lines, "<conllu>"))
     elif _is_spacy(value):
         source = _from_spacy(value)
     else:
@@ -109,7 +109,8 @@ def read_source(value: Any) -> SourceSentence:
     return _cleaned(source)
 
 
-def _from_conllu(sentence: ConlluSentence) -> SourceSentence:
+def from_conllu(sentence: ConlluSentence, place: str = "") -> SourceSentence:
+    """A sentence of CoNLL-U with its text layer."""
     text, word_spans, multiword_tokens = sentence.text_layer()
     return SourceSentence(
         words=sentence.forms,
@@ -119,6 +120,7 @@ def _from_conllu(sentence: ConlluSentence) -> SourceSentence:
         tags=sentence.to_sentence()["tags"],
         metadata=sentence.metadata,
         source=sentence,
+        place=place,
     )
 
 

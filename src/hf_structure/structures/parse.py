@@ -227,8 +227,8 @@ class Parse(Drawn, Value, TreeOfWords):
     def to_spacy(self, vocab: "Vocab | None" = None) -> "Doc":
         """The dependency tree as `DependencyTree.to_spacy` gives it, with the white space of the text."""
         tree = self._dependency()
-        spaces = self._spaces()
-        return tree.to_spacy(None if spaces is None or len(spaces) != len(tree.words) else spaces, vocab)
+        layer = self._layer_of(tree)
+        return tree.to_spacy(None if layer is None else [*layer[0][:-1], False], vocab)
 
     def to_sdp(self, id: str = "1", lemmas: Sequence[str] | None = None, pos: Sequence[str] | None = None) -> str:
         """The graph as `DependencyGraph.to_sdp` writes it."""
