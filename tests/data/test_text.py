@@ -272,7 +272,7 @@ SENTENCES = {  # `|` where a sentence ends
     "citations": "It is so. [17]| He left.[3]| Others [4] do. [5] [6]| See [7], [8] and [9].",
     "citations on lines": "Roe 2001.|\n[2] Doe 2002.",
     "numbers": "It was Deal No. 7, not No. 8.| I said no.| He did not.",
-    "references": "See Fig. 2b and pp. 3 of vol. 2, ca. 1900.| By Eq. (1), Sec. 3 holds.| Tel. +1 555 is no.| He left.",
+    "references": "See Fig. 2b and pp. 3 of vol. 2, ca. 1900.| By Eq. (1), Sec. 3 holds.| Tel. +1 5 is no.| He left.",
     "abbreviations at the end": "Pens, etc.| We left at 5 p.m.| Acme Inc. President J. Doe of the U.S. Army",
     "items": "2. Methods of 2001.| 2.1. Data were few.| 3. Ends.",
     "signs": "It ended.| $4 was left.| - Simone Weil said so.| #1 is clean.| (no joke) @x.",

@@ -57,9 +57,9 @@ def test_the_same_as_parse(corpus, run, tmp_path, capsys, request, model):
     model, output = request.getfixturevalue(model), tmp_path / "new" / "silver.conllu"
     run(corpus / "dev.txt", *options(model, output, "--input_format", "words"))
     written, lines = list(read_conllu(output)), (corpus / "dev.txt").read_text().splitlines()
-    assert [sentence.comments[-1] for sentence in written] == [f"# text = {line}" for line in lines]
-    marks = ["# newdoc id = dev.txt", "# newpar"]
-    assert [sentence.comments[:-1] for sentence in written] == [marks, *[[]] * (len(lines) - 1)]
+    assert [sentence.metadata["text"] for sentence in written] == lines
+    assert written[0].comments[:2] == ["# newdoc id = dev.txt", "# newpar"]
+    assert not any(sentence.begins_paragraph for sentence in written[1:])
     trees = [parsed.dependency for parsed in parse([line.split() for line in lines], model, batch_size=4)]
     assert [sentence.heads for sentence in written] == [list(tree.heads) for tree in trees]
     labels = [list(tree.labels or ["_"] * len(tree.words)) for tree in trees]

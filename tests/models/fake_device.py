@@ -1,10 +1,10 @@
 """
 A device that is not the CPU, for tests on machines that have no other: two of them, `fake:0` and `fake:1`.
 
-Everything is computed on the CPU, but as strictly as on an accelerator: operands on two devices are refused, `.numpy()`
-is, and, unless `has_float64(True)` is called, so is every tensor in float64, as on Apple's MPS. There are gradients on
+Everything is computed on the CPU, but as strictly as on an accelerator: operands on two devices are refused, so is
+`.numpy()`, and, unless `has_float64(True)` is called, so is every tensor in float64, as on Apple's MPS. There are gradients on
 the first of them alone: torch knows of no more. Importing the module
-registers the device with torch for the rest of the process, as *the* accelerator, which other tests would notice: it is
+registers the device with torch for the rest of the process, as its accelerator, which other tests would notice: it is
 imported in a process of its own (see tests/test_fake_device.py).
 
 A tensor on the device is a [`FakeTensor`], which holds its values, `raw`, on the CPU. All operations on such tensors

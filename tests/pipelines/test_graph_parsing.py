@@ -8,7 +8,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LM
 
 import hf_structure
 from hf_structure import DependencyGraph, GiLTForCausalLM, Parse, encode_subwords, parse
-from hf_structure.pipelines import parser
+from hf_structure.pipelines import parser as parsing
 
 WORDS = ["the", "a", "old", "cat", "dogs", "man", "saw", "chased", "slept", "near", "that", "and", "n't", ".", ","]
 
@@ -108,7 +108,7 @@ def test_greedy_graphs_have_no_probabilities(model, tokenizer):
 
 @pytest.mark.parametrize("options", [{"beam_size": 1}, {"beam_size": 4, "k": 3, "marginals": True}], ids=["1", "4"])
 def test_batches_and_pipelines_change_nothing(graph_parser, options, monkeypatch):
-    monkeypatch.setattr(parser, "WINDOW", 2)
+    monkeypatch.setattr(parsing, "WINDOW", 2)
     sentences = random_sentences(6)
     expected = [parse([words], graph_parser, **options)[0] for words in sentences]
     assert len({parsed.graph.arcs for parsed in expected}) >= 5  # as there are lengths
