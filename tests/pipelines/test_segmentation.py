@@ -231,9 +231,20 @@ MIDDLE = [0.01 if word == 20 else 0.0001 for word in range(40)]
 
 @pytest.mark.parametrize(
     ("length", "marked", "expected"),
-    [(31, "b", [0, 20]), (30, "b", [0]), (40, "b,", [0]), (40, ",", [0]), (40, "?'", [0]), (40, "'s", [0, 20])],
+    [
+        (31, "b", [0, 20]),
+        (30, "b", [0]),
+        (40, "b,", [0]),
+        (40, ",", [0]),
+        (40, "?'", [0]),
+        (40, "'s", [0, 20]),
+        (40, "Al", [0]),
+        (40, "I", [0, 20]),
+    ],
 )
-def test_less_likely_starts_suffice_without_punctuation(model, tokenizer, set_starts, length, marked, expected):
+def test_less_likely_starts_suffice_where_nothing_marks_sentences(
+    model, tokenizer, set_starts, length, marked, expected
+):
     set_starts(*MIDDLE[:length])
     words = ["a"] * length
     words[10] = marked
