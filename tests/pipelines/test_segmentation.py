@@ -3,7 +3,8 @@
 import io
 import json
 from hashlib import sha256
-from itertools import pairwise
+from itertools import chain, combinations, pairwise, starmap
+from math import prod
 from random import Random
 
 import pytest
@@ -189,23 +190,28 @@ def test_a_sentence_of_too_many_words_is_split_at_its_likeliest_starts(model, to
     assert starts_of(words, model, tokenizer, max_words=2, inside=[set(range(1, 8))]) == [0]  # nowhere to split it
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_sentences_are_split_until_all_fit(seed):
+@pytest.mark.parametrize("seed", range(30))
+def test_parts_are_the_likeliest_that_fit(seed):
     random = Random(seed)
-    sizes = [random.choice([1, 1, 2, 9]) for _ in range(100)]
-    possible = {word: random.random() ** 9 for word in range(1, 100) if random.random() < 0.7}
-    starts = [0, 13, 40]
+    sizes = [random.choice([1, 1, 2, 9]) for _ in range(12)]
+    possible = {word: random.random() ** 3 / 2 for word in range(1, 12) if random.random() < 0.8}
+    possible |= dict.fromkeys(random.sample(sorted(possible), 1), 0.0)
 
-    def parts(start: int, end: int) -> set[int]:
-        inner = possible.keys() & set(range(start + 1, end))
-        if not inner or (end - start <= 12 and sum(sizes[start:end]) <= 20):
-            return {start}
-        likeliest = max(inner, key=possible.__getitem__)
-        return parts(start, likeliest) | parts(likeliest, end)
+    def is_allowed(start: int, end: int) -> bool:
+        return (end - start <= 4 and sum(sizes[start:end]) <= 8) or not possible.keys() & set(range(start + 1, end))
 
-    expected = set().union(*(parts(start, end) for start, end in pairwise([*starts, 100])))
-    assert _fitting_starts(starts, possible, sizes, [12, 50], 20) == expected
-    assert _fitting_starts(starts, possible, sizes, [], None) == set(starts)
+    def likelihood(chosen: tuple[int, ...]) -> float:
+        return prod(possible[word] or 1e-30 for word in chosen)
+
+    every = chain.from_iterable(combinations(sorted(possible), number) for number in range(12))
+    allowed = [chosen for chosen in every if all(starmap(is_allowed, pairwise([0, *chosen, 12])))]
+    assert _fitting_starts([0], possible, sizes, [4, 50], 8) == {0, *max(allowed, key=likelihood)}
+    assert _fitting_starts([0], possible, sizes, [], None) == {0}
+
+
+def test_a_word_that_is_too_long_is_left_alone():
+    possible = dict.fromkeys(range(1, 9), 0.1)
+    assert _fitting_starts([0], possible, [1, 1, 1, 99, 1, 1, 1, 1, 1], [], 9) == {0, 3, 4}
 
 
 def test_text_without_starts_fits_the_model(model, tokenizer, monkeypatch):
@@ -225,9 +231,20 @@ MIDDLE = [0.01 if word == 20 else 0.0001 for word in range(40)]
 
 @pytest.mark.parametrize(
     ("length", "marked", "expected"),
-    [(31, "b", [0, 20]), (30, "b", [0]), (40, "b,", [0]), (40, ",", [0]), (40, "?'", [0]), (40, "'s", [0, 20])],
+    [
+        (31, "b", [0, 20]),
+        (30, "b", [0]),
+        (40, "b,", [0]),
+        (40, ",", [0]),
+        (40, "?'", [0]),
+        (40, "'s", [0, 20]),
+        (40, "Al", [0]),
+        (40, "I", [0, 20]),
+    ],
 )
-def test_less_likely_starts_suffice_without_punctuation(model, tokenizer, set_starts, length, marked, expected):
+def test_less_likely_starts_suffice_where_nothing_marks_sentences(
+    model, tokenizer, set_starts, length, marked, expected
+):
     set_starts(*MIDDLE[:length])
     words = ["a"] * length
     words[10] = marked
