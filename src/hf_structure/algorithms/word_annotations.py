@@ -109,9 +109,9 @@ class Lexicon:
         """
         Whether a rule leaves the letters of a word, or is that of a known word with this XPOS and the same ending, or
         finds a known lemma and is that of a known word with nearly the same ending. Words without letters are not
-        known.
+        known. Without known words, any rule is plausible.
         """
-        if rule.endswith("-0+") or form.lower() == form.upper():
+        if not self.rules or rule.endswith("-0+") or form.lower() == form.upper():
             return True
         nearly, same = _endings(rule, form, xpos)
         return same in self.endings or (nearly in self.endings and lemma_of(rule, form).lower() in self.lemmas)
