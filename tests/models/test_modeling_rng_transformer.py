@@ -498,7 +498,10 @@ def test_one_round_is_a_parser_without_graph():
         ({"decoder": "projective", "k": 2}, "k=2 is not possible"),
         ({"num_rounds": 0}, "num_rounds=0 is not possible"),
         ({"initial_heads": torch.full((2, 5), 6)}, "a word that the sentence has not"),
-        ({"initial_heads": torch.zeros(2, 5, dtype=torch.long)}, "reads labelled arcs only: give .* initial_relations"),
+        (
+            {"initial_heads": torch.zeros(2, 5, dtype=torch.long)},
+            "labelled arcs only: give .* initial_relations",
+        ),
     ],
 )
 def test_wrong_options(options, message):

@@ -601,9 +601,7 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
             attention_mask = all_words(pieces)
         words = place_words(attention_mask, word_ids)
         n = max(int(words.lengths.max()), 1)
-        tag_ids, form_ids, treebank_ids = (
-            words.words_first(ids, n) for ids in (tag_ids, form_ids, treebank_ids)
-        )
+        tag_ids, form_ids, treebank_ids = (words.words_first(ids, n) for ids in (tag_ids, form_ids, treebank_ids))
         if treebank_ids is None:
             treebank_ids = words.lengths.new_zeros(len(words.lengths), n)
         elif self.training and self.config.treebank_dropout:
