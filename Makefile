@@ -38,7 +38,7 @@ test-slow: $(VENV)/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS) -m slow
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS) -m hypothesis --hypothesis-profile new
 
-# What a GPU computes, beside a processor.
+# What a GPU computes, beside a processor. `test` runs the same on a device that pretends to be one.
 test-gpu: $(VENV)/installed-dev
 	CUDA_VISIBLE_DEVICES=0 $(BIN)/python -m pytest -k gpu tests/models
 

@@ -1,23 +1,23 @@
 """
 A device that is not the CPU, for tests on machines that have no other: two of them, `fake:0` and `fake:1`.
 
-Everything is computed on the CPU, but as strictly as on an accelerator: operands on two devices are refused, so is
-`.numpy()`, and, unless `has_float64(True)` is called, so is every tensor in float64, as on Apple's MPS. There are gradients on
-the first of them alone: torch knows of no more. Importing the module
-registers the device with torch for the rest of the process, as its accelerator, which other tests would notice: it is
-imported in a process of its own (see tests/test_fake_device.py).
+Everything is computed on the CPU, but as strictly as on an accelerator: operands on two devices are refused, and
+`.numpy()`; and, unless `SETTINGS` say otherwise, every tensor in float64, as on Apple's MPS. There are gradients on
+the first of the two alone: torch knows of no more.
+
+Importing the module registers the device with torch for the rest of the process, as *the* accelerator, which other
+tests would notice: it is imported in a process of its own, see test_fake_device.py.
 
 A tensor on the device is a [`FakeTensor`], which holds its values, `raw`, on the CPU. All operations on such tensors
 come to [`compute`]; so do those that make a tensor from nothing, which torch dispatches by their device.
 """
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import torch
 from torch.utils import backend_registration
-from torch.utils._pytree import tree_iter, tree_map, tree_map_only
 
 NAME = "fake"
 NUMBER = 2
@@ -25,7 +25,7 @@ COPIES = {"aten::copy_", "aten::_to_copy", "aten::_foreach_copy_"}  # between an
 INDEXING = {"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_", "aten::_unsafe_index"}
 # What makes a tensor in several steps, the last of which changes its shape, or as `torch.tensor` does.
 BY_NAME = ("_to_copy", "arange", "arange.start", "arange.start_step", "eye", "eye.m")
-_settings = {"float64": False}
+SETTINGS = {"float64": False}
 
 
 class FakeTensor(torch.Tensor):
@@ -35,7 +35,7 @@ class FakeTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls, raw: torch.Tensor, device: torch.device):
-        if raw.dtype == torch.float64 and not _settings["float64"]:
+        if raw.dtype == torch.float64 and not SETTINGS["float64"]:
             raise TypeError(f"{device} has no float64")
         parts = {"strides": raw.stride(), "storage_offset": raw.storage_offset(), "dtype": raw.dtype}
         result = torch.Tensor._make_wrapper_subclass(cls, raw.shape, device=device, **parts)
@@ -59,16 +59,22 @@ class FakeTensor(torch.Tensor):
         return compute(operation, *args, **(kwargs or {}))
 
 
-def has_float64(value: bool) -> None:
-    """Sets whether the devices have float64."""
-    _settings["float64"] = value
+def convert(value: Any, function: Callable[[torch.Tensor], Any]) -> Any:
+    """An operand or result with what a function makes of its tensors; torch's own trees are slow."""
+    if isinstance(value, torch.Tensor):
+        return function(value)
+    return type(value)([convert(each, function) for each in value]) if isinstance(value, list | tuple) else value
+
+
+def raw_of(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.raw if isinstance(tensor, FakeTensor) else tensor
 
 
 def is_fake(device: Any) -> bool:
     return device is not None and torch.device(device).type == NAME
 
 
-def compute(operation: Callable, *args: Any, **kwargs: Any) -> Any:
+def compute(operation: Any, *args: Any, **kwargs: Any) -> Any:
     """The result of an operation, on the device of its operands or that it is given."""
     source = device_of(operation, args, kwargs)
     device = source
@@ -77,44 +83,43 @@ def compute(operation: Callable, *args: Any, **kwargs: Any) -> Any:
         if is_fake(device):
             device = torch.device(NAME, device.index or 0)
             kwargs["device"] = "cpu"
-    if is_fake(source) and kwargs.get("dtype") == torch.float64 and not _settings["float64"]:
+    if is_fake(source) and kwargs.get("dtype") == torch.float64 and not SETTINGS["float64"]:
         raise TypeError(f"{source} has no float64: move a tensor to the CPU before it is converted")
     kwargs.pop("pin_memory", None)
-    raw_args, raw_kwargs = tree_map_only(FakeTensor, lambda tensor: tensor.raw, (args, kwargs))
     if operation is torch.ops.aten._fused_sdp_choice.default:
         return 0  # attention by matrix products, for which every device has what it needs
-    result = operation(*raw_args, **raw_kwargs)
-    written = list(written_to(operation, args, kwargs))
-    if written:
-        return as_given(result, written)
+    result = operation(*convert(args, raw_of), **{name: convert(value, raw_of) for name, value in kwargs.items()})
+    if written := written_to(operation):
+        return as_given(result, [args[n] if n < len(args) else kwargs.get(name) for n, name in written])
     if not is_fake(device):
         return result
-    return tree_map_only(torch.Tensor, lambda raw: FakeTensor(raw, device), result)
+    return convert(result, partial(FakeTensor, device=device))
 
 
-def device_of(operation: Callable, args: Any, kwargs: Any) -> torch.device:
+def device_of(operation: Any, args: Any, kwargs: Any) -> torch.device:
     """The one device of the operands. Raises `RuntimeError` if there are two."""
     name = operation._schema.name
-    tensors = [each for each in tree_iter((args, kwargs)) if isinstance(each, torch.Tensor)]
     if name in INDEXING and is_fake(args[0].device):  # indices may be on the CPU
-        tensors = [args[0], *args[2:3]] if "put" in name else [args[0]]
+        args = (args[0], *args[2:3]) if "put" in name else args[:1]
+    tensors: list[torch.Tensor] = []
+    convert([*args, *kwargs.values()], tensors.append)
     devices = {tensor.device for tensor in tensors if tensor.dim() or is_fake(tensor.device)}
     if len(devices) > 1 and name not in COPIES:
         shapes = ", ".join(f"{tuple(tensor.shape)} on {tensor.device}" for tensor in tensors)
         raise RuntimeError(f"{name} of tensors on several devices: {shapes}")
-    return args[0].device if name in COPIES and tensors else next(iter(devices), torch.device("cpu"))
+    return tensors[0].device if name in COPIES else next(iter(devices), torch.device("cpu"))
 
 
-def written_to(operation: Callable, args: Any, kwargs: Any) -> Iterator[Any]:
-    """The operands that an operation writes to."""
-    for number, argument in enumerate(operation._schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            yield args[number] if number < len(args) else kwargs.get(argument.name)
+@cache
+def written_to(operation: Any) -> list[tuple[int, str]]:
+    """Numbers and names of the operands that an operation writes to."""
+    infos = [(argument.alias_info, argument.name) for argument in operation._schema.arguments]
+    return [(number, name) for number, (info, name) in enumerate(infos) if info is not None and info.is_write]
 
 
 def as_given(result: Any, written: list) -> Any:
     """What is written to, in place of its values."""
-    for each in tree_iter(written):
+    for each in written:
         if isinstance(each, FakeTensor) and each.shape != each.raw.shape:
             raise NotImplementedError("a fake device changes no shape in place")
     if isinstance(result, torch.Tensor):
@@ -131,7 +136,7 @@ def _lstm(self: torch.nn.LSTM, inputs: torch.Tensor, state: Any = None) -> Any:
         state = (inputs.new_zeros(self.num_layers * (1 + self.bidirectional), batch, self.hidden_size),) * 2
     own = next(self.parameters()).device
     assert {inputs.device, *(part.device for part in state)} == {own}
-    inputs, state, weights = tree_map(torch.Tensor.cpu, (inputs, list(state), list(self._flat_weights)))
+    inputs, state, weights = convert((inputs, list(state), self._flat_weights), torch.Tensor.cpu)
     options = (self.bias, self.num_layers, self.dropout, self.training, self.bidirectional, self.batch_first)
     output, hidden, cell = torch._VF.lstm(inputs, state, weights, *options)
     return output.to(own), (hidden.to(own), cell.to(own))

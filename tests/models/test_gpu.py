@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from modeling_common import DEVICE, assert_on_device, needs_gpu
+from accelerate.state import AcceleratorState
+from grafts import StructureBattery
+from modeling_common import DEVICE, assert_on_device, collate, needs_gpu
 from test_modeling_g2g_transformer import TestG2GTransformer as G2GTransformer
 from test_modeling_gilt import TestGiLT as GiLT
 from test_modeling_gilt import TestGraftedGiLT as GraftedGiLT
@@ -16,6 +18,7 @@ from test_modeling_rng_transformer import TestRNGTransformer as RNGTransformer
 from test_modeling_structformer import TestStructFormer as StructFormer
 from test_modeling_transformer_grammar import TestTransformerGrammar as TransformerGrammar
 from test_modeling_udgn import TestUDGN as UDGN
+from test_trainers import masker, sentences, tiny_model, tiny_parser, trees
 from tiny_models import (
     TINY,
     new_g2g_transformer,
@@ -29,24 +32,31 @@ from tiny_models import (
     unigram_tokenizer,
 )
 from torch.testing import assert_close
-from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase, TrainingArguments
 
 from hf_structure import (
     G2GTransformerForParsing,
     GiLTForCausalLM,
     Parse,
+    ParsingCollator,
     RNGTransformerForParsing,
     UDGNConfig,
     UDGNForMaskedLM,
+    UDGNForSequenceClassification,
     build_word_tokenizer,
     parse,
     score,
 )
+from hf_structure.algorithms import float64
 from hf_structure.data.conllu import ConlluSentence
+from hf_structure.data.tasks import Task
 from hf_structure.pipelines.head_types import head_types
+from hf_structure.training.trainers import MaskedLMTrainer, ParsingTrainer, SentenceTrainer
 
+if DEVICE == "fake":
+    import fake_device
 pytestmark = needs_gpu
-SENTENCES = [["the", "old", "cat", "chased", "dogs"], ["dogs", "slept"], ["cat"], ["a", "man", "saw", "the", "cat"]]
+SENTENCES = [["a", "cat", "chased", "dogs"], ["dogs", "slept"], ["cat"]]
 CLOSE = {"rtol": 1e-3, "atol": 1e-4}
 
 
@@ -98,15 +108,25 @@ def numbers(parsed: Parse) -> list:
 def test_parses(name, folders):
     options: dict = {"marginals": name in (*PARSERS, "gilt")}
     options |= {"k": 2} if name in ("udgn", "g2g", "rng", "gilt", "dtg") else {}
+    options |= {} if name in PARSERS else {"beam_size": 2}
     expected, found = (parse(SENTENCES, folders[name], device=device, **options) for device in ("cpu", DEVICE))
     shapes = [[list(map(shape, structures(parsed))) for parsed in parses] for parses in (found, expected)]
     assert shapes[0] == shapes[1]
     assert_close(list(map(numbers, found)), list(map(numbers, expected)), **CLOSE)
 
 
-@pytest.mark.parametrize("name", ["udgn", "structformer", *LANGUAGE_MODELS])
+@pytest.mark.skipif(DEVICE != "fake", reason="a GPU has float64 at any rate")
+@pytest.mark.parametrize("name", ["udgn", "rng", "gilt"])
+def test_parses_on_a_device_with_float64(name, folders, monkeypatch):
+    monkeypatch.setitem(fake_device.SETTINGS, "float64", True)
+    monkeypatch.setattr(float64, "DEVICES", (*float64.DEVICES, "fake"))
+    test_parses(name, folders)
+
+
+@pytest.mark.parametrize("name", ["udgn", "structformer", "gilt", "pushdown", "tg"])
 def test_scores(name, folders):
     options: dict = {"entropy": name in ("gilt", "pushdown")}
+    options |= {"beam_size": 2} if name in LANGUAGE_MODELS else {}
     expected, found = (score(SENTENCES, folders[name], device=device, **options) for device in ("cpu", DEVICE))
     for one, other in zip(found, expected, strict=True):
         assert_close(one.token_surprisals, other.token_surprisals, **CLOSE)
@@ -115,14 +135,14 @@ def test_scores(name, folders):
 
 def writing(model: PreTrainedModel) -> dict[str, Any]:
     """Options of `generate`, for texts of whole words with their structures."""
-    options: dict = {"max_new_tokens": 4, "do_sample": False, "pad_token_id": 0, "eos_token_id": None}
+    options: dict = {"max_new_tokens": 3, "do_sample": False, "pad_token_id": 0, "eos_token_id": None}
     options |= {"use_structure": True, "return_dict_in_generate": True}
     if isinstance(model, GiLTForCausalLM):
         options["word_starts"] = torch.ones(model.config.vocab_size, dtype=torch.bool)
     return options
 
 
-@pytest.mark.parametrize("name", LANGUAGE_MODELS)
+@pytest.mark.parametrize("name", ["gilt", "pushdown", "tg"])
 def test_texts(name, folders):
     model = AutoModelForCausalLM.from_pretrained(folders[name]).eval()
     ids = torch.tensor([[1, 8, 9], [1, 10, 11]])
@@ -155,6 +175,56 @@ def test_parsers_from_an_encoder_are_where_it_is(parser, kind):
     assert_close(*weights, rtol=0, atol=0, check_device=False)
 
 
+def parsing_trainer(arguments: TrainingArguments) -> ParsingTrainer:
+    return ParsingTrainer(
+        model=tiny_parser(),
+        args=arguments,
+        train_dataset=trees(8),
+        eval_dataset=trees(8),
+        data_collator=ParsingCollator(1),
+    )
+
+
+def masked_trainer(arguments: TrainingArguments) -> MaskedLMTrainer:
+    some = sentences(8, heads=True)
+    data = {"train_dataset": some, "eval_dataset": some, "data_collator": masker()}
+    return MaskedLMTrainer(model=tiny_model(), args=arguments, num_maskings=1, **data)
+
+
+def sentence_trainer(arguments: TrainingArguments) -> SentenceTrainer:
+    torch.manual_seed(0)
+    config = UDGNConfig(**{**tiny_model().config.to_dict(), "num_labels": 2})
+    data = sentences(8)
+    data = data.add_column("file", ["a"] * 8).add_column("label", [0, 1] * 4)
+
+    def batch(examples: list[dict]) -> dict[str, torch.Tensor]:
+        return collate([{"input_ids": each["input_ids"]} for each in examples]) | {
+            "labels": torch.tensor([each["label"] for each in examples])
+        }
+
+    options: Any = {"task": Task("{sentence}", classes=("a", "b")), "data_collator": batch}
+    model = UDGNForSequenceClassification(config)
+    return SentenceTrainer(model=model, args=arguments, train_dataset=data, eval_dataset=data, **options)
+
+
+@pytest.mark.parametrize("build", [parsing_trainer, masked_trainer, sentence_trainer])
+def test_training_and_evaluation(build, tmp_path, monkeypatch):
+    metrics = []
+    for device in ("cpu", DEVICE):
+        AcceleratorState._reset_state(reset_partial_state=True)
+        if device == "fake":  # a GPU would be found
+            monkeypatch.setenv("ACCELERATE_TORCH_DEVICE", "fake:0")
+        settings = {"max_steps": 2, "save_strategy": "no", "report_to": "none", "disable_tqdm": True}
+        trainer = build(TrainingArguments(str(tmp_path), use_cpu=device == "cpu", **settings))
+        assert trainer.args.device.type == device
+        trainer.train()
+        metrics.append(
+            {name: value for name, value in trainer.evaluate().items() if "second" not in name and "time" not in name}
+        )
+    AcceleratorState._reset_state(reset_partial_state=True)
+    assert metrics[1] == pytest.approx(metrics[0], rel=1e-3)
+
+
 def two_devices(model: PreTrainedModel) -> dict[str, int]:
     """A `device_map` with the upper layers, and what is above them, on the second device."""
     places = {}
@@ -167,10 +237,8 @@ def two_devices(model: PreTrainedModel) -> dict[str, int]:
     return places
 
 
-BATTERIES = {
-    battery: {}
-    for battery in (UDGN, G2GTransformer, RNGTransformer, GiLT, GraftedGiLT, PushdownLM, TransformerGrammar)
-}
+FAMILIES = (UDGN, G2GTransformer, RNGTransformer, GiLT, GraftedGiLT, PushdownLM, TransformerGrammar)
+BATTERIES: dict[type, dict] = {battery: {} for battery in FAMILIES}
 BATTERIES[StructFormer] = {"relation_activation": "ones"}
 
 
@@ -185,6 +253,8 @@ def test_layers_on_two_devices(battery, tmp_path):
         tests.graft_on("gpt2")
     model = tests.model(**BATTERIES[battery])
     batch = tests.inputs(model)
+    beam = {"beam_size": 2} if isinstance(tests, StructureBattery) else {}
+    tests.decoding = {**tests.decoding, **beam}
     expected = [dict(model(**batch)), dict(tests.decode(model, batch))]
     model.save_pretrained(tmp_path)
     model = type(model).from_pretrained(tmp_path, device_map=two_devices(model))
@@ -196,7 +266,7 @@ def test_layers_on_two_devices(battery, tmp_path):
 
 @pytest.mark.skipif(DEVICE != "fake" and torch.cuda.device_count() < 2, reason="needs two GPUs")
 @pytest.mark.filterwarnings("ignore:The following device_map keys do not match any submodules:UserWarning")
-@pytest.mark.parametrize("name", LANGUAGE_MODELS)
+@pytest.mark.parametrize("name", ["gilt", "pushdown", "tg"])
 def test_texts_from_layers_on_two_devices(name, folders):
     model = AutoModelForCausalLM.from_pretrained(folders[name])
     ids = torch.tensor([[1, 8, 9], [1, 10, 11]])

@@ -500,7 +500,7 @@ def test_one_round_is_a_parser_without_graph():
         ({"initial_heads": torch.full((2, 5), 6)}, "a word that the sentence has not"),
         (
             {"initial_heads": torch.zeros(2, 5, dtype=torch.long)},
-            "reads labelled arcs only: give .* initial_relations",
+            "labelled arcs only: give .* initial_relations",
         ),
     ],
 )

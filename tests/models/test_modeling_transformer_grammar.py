@@ -93,7 +93,7 @@ class TestTransformerGrammar(StructureBattery):
     head_class = TransformerGrammarForCausalLM
     auto_classes = {AutoModel: TransformerGrammarModel, AutoModelForCausalLM: TransformerGrammarForCausalLM}
     dropout = {"hidden_dropout": 0.3, "attention_dropout": 0.3}
-    decoding = MappingProxyType({})
+    decoding = MappingProxyType({"beam_size": 4})
 
     @pytest.fixture(autouse=True, params=["tg", pytest.param("dtg", marks=pytest.mark.slow)])
     def _kind(self, request):

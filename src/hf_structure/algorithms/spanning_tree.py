@@ -1,8 +1,8 @@
 """Trees with exactly one root word over padded batches of arc scores: the best, the k best, and sums over all of them.
 
 `scores[b, d, h]` scores word `h` (0 = root) as the head of word `d + 1`; self arcs and padding are ignored, -inf
-forbids an arc. Heads are -1 beyond a sentence's length. Everything is computed in float64; where the device of the
-scores has none, on the CPU.
+forbids an arc. Heads are -1 beyond a sentence's length. Everything is computed in float64, on the CPU if the scores
+are on a device that has none.
 
 Searches (`find_heads` and the functions it calls) take torch tensors on any device and numpy arrays alike, return the
 same kind, run in numpy on the CPU and are not differentiable. Sums (`tree_log_partition`, `arc_marginals`,

@@ -73,8 +73,7 @@ class PretrainedEncoderMixin(MixinBase):
         **settings,
     ) -> Self:
         """
-        A parser that starts from the first layers of a pretrained encoder, with random weights where it has none; it
-        is on the encoder's device.
+        A parser that starts from the first layers of a pretrained encoder, on its device, with other weights random.
 
         Args:
             name_or_model (`str` or `PreTrainedModel`): A BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT or ELECTRA
@@ -98,7 +97,8 @@ class PretrainedEncoderMixin(MixinBase):
         sizes = encoder_settings(encoder, tokenizer, usual if num_layers is None else num_layers)
         config = {**sizes, "labelled": labels is not None, **settings}
         config_class: Any = cls.config_class
-        model = cls(config_class(**config)).to(encoder.device)
+        model: Any = cls(config_class(**config))
+        model = model.to(encoder.device)
         copy_encoder(model, encoder, tokenizer, cls.encoder_segments)
         return model
 

@@ -10,6 +10,7 @@ until the graph does not change any more. G^0 is empty, or what any other parser
 """
 
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -269,7 +270,7 @@ class Sentences:
 
     @property
     def num_words(self) -> int:
-        """Words of the longest sentence of the batch, at least 1."""
+        """Words of the longest sentence, at least 1."""
         return self.places.shape[1] - 1
 
     def words(self, hidden_states: torch.Tensor) -> torch.Tensor:
@@ -388,15 +389,13 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
             raise ValueError("this model reads a sentence several times: ask its base model for what is inside")
         pieces = check_one_input(input_ids, inputs_embeds)
         sentences, words = self._read(pieces, attention_mask, word_ids, tag_ids, form_ids, treebank_ids)
-        initial_heads, initial_relations, heads, labels, sentence_starts = (
-            words.words_first(values, sentences.num_words)
-            for values in (initial_heads, initial_relations, heads, labels, sentence_starts)
-        )
-        columns = {name: words.words_first(values, sentences.num_words) for name, values in (columns or {}).items()}
+        first = partial(words.words_first, n=sentences.num_words)
+        heads, labels, sentence_starts = map(first, (heads, labels, sentence_starts))
+        columns = {name: first(values) for name, values in (columns or {}).items()}
         learned = heads if labels is not None or not self.config.labelled else None
         if learned is not None and num_items_in_batch is None:
             num_items_in_batch = ((learned if labels is None else labels) >= 0).sum()
-        graph = self._initial_graph(initial_heads, initial_relations, sentences)
+        graph = self._initial_graph(first(initial_heads), first(initial_relations), sentences)
         loss = 0.0
         if learned is not None and sentence_starts is not None:
             loss = self._segmentation_loss(sentences, sentence_starts)
@@ -472,10 +471,8 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
             raise ValueError(f"num_rounds={num_rounds} is not possible: at least 1, and only 1 without graph input")
         pieces = check_one_input(input_ids, inputs_embeds)
         sentences, words = self._read(pieces, attention_mask, word_ids, tag_ids, form_ids, treebank_ids)
-        initial_heads, initial_relations = (
-            words.words_first(values, sentences.num_words) for values in (initial_heads, initial_relations)
-        )
-        graph = self._initial_graph(initial_heads, initial_relations, sentences)
+        first = partial(words.words_first, n=sentences.num_words)
+        graph = self._initial_graph(first(initial_heads), first(initial_relations), sentences)
         last = self._refine(sentences, graph, decoder, num_rounds)
         heads = last.graph.heads.unsqueeze(1) if k == 1 else find_heads(last.scores, sentences.lengths, decoder, k)
         output = DecoderOutput(heads=heads)

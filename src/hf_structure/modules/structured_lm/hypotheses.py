@@ -100,10 +100,7 @@ class Hypotheses:
         return states
 
     def run_layers(self, states: torch.Tensor, positions: torch.Tensor, **inputs) -> list[torch.Tensor]:
-        """
-        States `(rows, 1, hidden_size)` after each layer that reads tapes, the last ones after the last norm; on the
-        device of the states below, wherever the layers are.
-        """
+        """States `(rows, 1, hidden_size)` after each layer that reads tapes, the last ones after the last norm."""
         device = states.device
         inputs = layer_inputs(self.backbone, states, positions) | inputs
         inputs[adapter_of(self.backbone).cache] = self.keys_values

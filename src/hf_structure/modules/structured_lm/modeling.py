@@ -87,15 +87,12 @@ class StructuredModelMixin(MixinBase):
         position_ids: torch.Tensor | None,
         **kwargs,
     ) -> BaseModelOutputWithPast:
-        """
-        Calls the backbone with the positions that it needs; `kwargs` may have a `tape_lookup`. The last states are on
-        the device of the tokens, wherever the layers are.
-        """
+        """Calls the backbone with the positions that it needs; `kwargs` may have a `tape_lookup`."""
         tokens = check_one_input(input_ids, inputs_embeds)
         kwargs |= positions_for(self.backbone, position_ids, attention_mask, tokens.shape[1])
         texts = {"input_ids": input_ids, "inputs_embeds": inputs_embeds, "attention_mask": attention_mask}
         outputs = self.backbone(**texts, **kwargs)
-        outputs.last_hidden_state = outputs.last_hidden_state.to(tokens.device)
+        outputs.last_hidden_state = outputs.last_hidden_state.to(tokens.device)  # wherever the layers are
         return outputs
 
 
