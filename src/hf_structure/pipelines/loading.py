@@ -26,6 +26,7 @@ from transformers.utils import logging
 
 from hf_structure.auto import LOADING
 from hf_structure.data.text import TOKENIZERS, WORD_TOKENIZERS, Token
+from hf_structure.forks import compute_alone_in_forks
 from hf_structure.hub.locating import resolve_model
 from hf_structure.hub.suggestions import with_suggestions
 from hf_structure.modules.int8 import is_quantized, quantize
@@ -66,6 +67,7 @@ def load_model(
         ValueError: if there is no such model, device or dtype, a folder holds no such model, a loaded model has
             another dtype, or its tokenizer is not known.
     """
+    compute_alone_in_forks()
     dtype = _known_dtype(dtype)
     if isinstance(model, torch.nn.Module):
         if revision:
