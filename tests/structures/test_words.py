@@ -196,3 +196,5 @@ def test_save_says_what_it_cannot(tmp_path):
         ConstituencyTree(["a"], []).save(tmp_path / "tree.conllu")
     with pytest.raises(ValueError, match=r"\.svg holds one picture, not 2"):
         Parses([PARSE, PARSE]).save(tmp_path / "tree.svg")
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere: 'nowhere/tree.svg'"):
+        PARSE.save("nowhere/tree.svg")
