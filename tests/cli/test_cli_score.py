@@ -260,7 +260,7 @@ def test_empty_lines_are_left_out(call, baseline, raw):
         (["--output", "notes.txt", "notes.txt"], "notes.txt is to be read and written at once"),
         (
             ["--model", "rngt-en-fast", "notes.txt"],
-            "a model of the family rng_transformer parses, and gives no probabilities of text",
+            "rng_transformer parses, and gives no probabilities of text",
         ),
         (["--masking", "original", "notes.txt"], "masking is for masked language models"),
         (["--model", "no/such", "notes.txt"], "no model 'no/such'"),

@@ -261,8 +261,8 @@ def test_no_such_model():
 
 
 def test_no_language_model():
-    message = "^a model of the family rng_transformer parses, and gives no probabilities of text: of the models of this package, "
-    message += "gilt-en, structformer-en and udgn-en do$"
+    message = "^a model of the family rng_transformer parses, and gives no probabilities of text: of the models of "
+    message += "this package, gilt-en, structformer-en and udgn-en do$"
     with pytest.raises(ValueError, match=message):
         score(TEXTS, "rngt-en-fast")
     with pytest.raises(ValueError, match=message):

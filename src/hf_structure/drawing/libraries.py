@@ -14,15 +14,28 @@ UNLABELLED = "dep"  # what both libraries call a relation that is not known
 
 
 def dependency_to_nltk(
-    words: Sequence[str], heads: Sequence[int], labels: Sequence[str] | None
+    words: Sequence[str],
+    heads: Sequence[int],
+    labels: Sequence[str] | None,
+    columns: Mapping[str, Sequence[Any]] = MappingProxyType({}),
 ) -> "nltk.parse.DependencyGraph":
-    """The tree for nltk. Raises `ImportError` without it."""
+    """
+    The tree for nltk, with what `columns` say of each word: its `lemma`, `feats`, and tags, of which one stands for
+    both if the other is not known. Raises `ImportError` without nltk.
+    """
     try:
         from nltk.parse import DependencyGraph
     except ImportError as error:
         raise ImportError("to_nltk needs nltk: pip install 'hf_structure[nltk]'") from error
-    rows = zip(words, heads, labels or [UNLABELLED] * len(words), strict=True)
-    lines = (f"{word}\t_\t{head}\t{label if head else 'ROOT'}" for word, head, label in rows)
+    unknown = [None] * len(words)
+    coarse = columns.get("upos") or columns.get("xpos") or unknown
+    fine = columns.get("xpos") or coarse
+    known = (columns.get("lemma") or unknown, coarse, fine, columns.get("feats") or unknown)
+    relations = [
+        label if head else "ROOT" for head, label in zip(heads, labels or [UNLABELLED] * len(heads), strict=True)
+    ]
+    rows = zip(range(1, len(words) + 1), words, *known, heads, relations, unknown, unknown, strict=True)
+    lines = ("\t".join("_" if value in (None, "") else str(value) for value in row) for row in rows)
     return DependencyGraph("\n".join(lines), cell_separator="\t", top_relation_label="ROOT")
 
 

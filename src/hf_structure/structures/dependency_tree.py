@@ -166,10 +166,13 @@ class DependencyTree(Drawn, Value, TreeOfWords):
         return document(drawn) if standalone else drawn
 
     def to_nltk(self) -> "nltk.parse.DependencyGraph":
-        """The tree for nltk. Raises `ImportError` without it."""
+        """
+        The tree for nltk, with the tags, lemmas and features that are known; others are `_`. Raises `ImportError`
+        without nltk.
+        """
         from hf_structure.drawing.libraries import dependency_to_nltk
 
-        return dependency_to_nltk(self.words, self.heads, self.labels)
+        return dependency_to_nltk(self.words, self.heads, self.labels, self.columns)
 
     def to_spacy(self, spaces: Sequence[bool] | None = None, vocab: "Vocab | None" = None) -> "Doc":
         """
