@@ -12,7 +12,8 @@ Words are spaCy's. Sentences are those that the components before it found, else
 sentences, or of [`~hf_structure.data.text.split_sentences`]. A model that reads tags is given `token.tag_`. Parts of
 speech, tags, lemmas and features of a model that gives them are `token.pos_`, `tag_`, `lemma_` and `morph`; what else
 it gives is `token._.name`. Sentences that are too long are left without all that, with a warning; other errors go to
-spaCy's error handler, document by document.
+spaCy's error handler, document by document. `doc.noun_chunks` reads the relations of Universal Dependencies, and
+`nlp.evaluate` scores all that is set.
 """
 
 from bisect import bisect_right
@@ -24,6 +25,7 @@ import numpy as np
 
 from hf_structure.abilities import abilities_of
 from hf_structure.data.text import paragraph_spans, sentence_spans
+from hf_structure.drawing.noun_chunks import add_noun_chunks
 from hf_structure.pipelines.options import DEFAULT_PARSER, MAX_WORDS
 from hf_structure.pipelines.parsing import choose_treebank, load_parser, parse
 from hf_structure.pipelines.segmentation import find_starts
@@ -37,6 +39,8 @@ try:
     from spacy.pipeline import Pipe
     from spacy.tokens import Doc, Token
     from spacy.util import minibatch
+
+    from hf_structure.integrations.spacy_scores import WEIGHTS, score_examples
 except ImportError as error:
     raise ImportError("this needs spaCy: pip install 'hf_structure[spacy]'") from error
 
@@ -62,6 +66,8 @@ class StructureParser(Pipe):
     Raises:
         ValueError: there is no such model, or it has not learned from this treebank.
     """
+
+    scorer = staticmethod(score_examples)
 
     def __init__(
         self,
@@ -142,6 +148,7 @@ class StructureParser(Pipe):
         *(f"token.{name}" for name in ("dep", "head", "is_sent_start", "pos", "tag", "lemma", "morph")),
         "doc.sents",
     ],
+    default_score_weights=WEIGHTS,
 )
 def make_parser(
     nlp: Language,
@@ -154,6 +161,7 @@ def make_parser(
     treebank: str | None,
 ) -> StructureParser:
     """What `nlp.add_pipe("hf_structure", config={"model": ..., ...})` adds."""
+    add_noun_chunks(nlp.vocab)
     return StructureParser(model, batch_size, max_words, skip_long, name, dtype, treebank)
 
 

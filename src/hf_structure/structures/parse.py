@@ -136,7 +136,7 @@ class Parse(Drawn, Value, TreeOfWords):
         """
         return (self._dependency() if self.constituency is None else self._tagged(self.constituency)).to_nltk()
 
-    def to_spacy(self, vocab: "Vocab | None" = None) -> "Doc":
+    def to_spacy(self, vocab: "Vocab | str" = "en") -> "Doc":
         """The dependency tree as `DependencyTree.to_spacy` gives it, with the white space of the text."""
         tree = self._dependency()
         spaces = self._spaces()
