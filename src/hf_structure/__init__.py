@@ -5,18 +5,18 @@ Names are imported lazily. `__init__.pyi` lists them, for Python and for type ch
 """
 
 import ast
-import threading
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from hf_structure.forks import lock_held_over_forks
 from hf_structure.import_hooks import import_after
 from hf_structure.version import __version__ as __version__
 
 _STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_text("utf-8"))
 _IMPORTS = [node for node in _STUB.body if isinstance(node, ast.ImportFrom)]
 _MODULES = {alias.name: str(node.module) for node in _IMPORTS for alias in node.names}  # where the names are defined
-_IMPORTING = threading.RLock()  # two threads cannot import transformers at once: one finds the other's unfinished
+_IMPORTING = lock_held_over_forks()  # two threads cannot import transformers at once: one finds the other's unfinished
 
 __all__ = [*_MODULES]
 

@@ -3,7 +3,6 @@ Auto classes for tasks that transformers lacks, and the families in the tables o
 `import hf_structure`, this module is imported as soon as Auto classes are.
 """
 
-import threading
 from collections import OrderedDict, UserDict
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES, Au
 
 from hf_structure.conversion.family_released import RELEASED
 from hf_structure.families import FAMILIES, Family
+from hf_structure.forks import compute_alone_in_forks, lock_held_over_forks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # `PreTrainedModel.tie_weights`, `torch.linspace` and torch's default dtype for the whole process, and later restores
 # what it found. Of two threads that load at once, the second finds and restores what the first has put there: weights
 # are never tied again in this process, and those that a checkpoint leaves out because they are tied stay empty.
-LOADING = threading.RLock()
+LOADING = lock_held_over_forks()
 
 
 class _AutoParser(_BaseAutoModelClass):
@@ -45,6 +45,7 @@ class _AutoParser(_BaseAutoModelClass):
     def from_pretrained(cls, pretrained_model_name_or_path, *args, trust_remote_code: bool = False, **kwargs):
         name = pretrained_model_name_or_path
         trust = {"trust_remote_code": trust_remote_code}
+        compute_alone_in_forks()
         with LOADING:
             if trust_remote_code:
                 config = kwargs.get("config") or AutoConfig.from_pretrained(name, **trust, **_hub_options(kwargs))

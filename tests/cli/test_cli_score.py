@@ -261,7 +261,10 @@ def test_empty_lines_are_left_out(call, baseline, raw):
         (["--raw", "--word_tokenizer", "spaces", "notes.txt"], "leave word_tokenizer out"),
         (["--summary", "empty.txt"], "there are no sentences to score"),
         (["--output", "notes.txt", "notes.txt"], "notes.txt is to be read and written at once"),
-        (["--model", "rngt-en-fast", "notes.txt"], "rngt-en-fast holds no causal language model"),
+        (
+            ["--model", "rngt-en-fast", "notes.txt"],
+            "rng_transformer parses, and gives no probabilities of text",
+        ),
         (["--masking", "original", "notes.txt"], "masking is for masked language models"),
         (["--model", "no/such", "notes.txt"], "no model 'no/such'"),
     ],

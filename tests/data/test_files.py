@@ -16,6 +16,7 @@ from hf_structure.data.files import (
     new_file,
     open_input,
     open_output,
+    path_beside,
     plain_path,
     writing_to,
 )
@@ -131,8 +132,20 @@ def test_what_an_error_leaves(tmp_path, keep):
 def test_errors_of_writing_name_the_file():
     with pytest.raises(OSError, match="No space left on device: '/dev/full'"), open_output("/dev/full") as file:
         file.write("something")
-    with pytest.raises(FileNotFoundError, match=r"'/nowhere/a\.txt'"), open_output("/nowhere/a.txt"):
-        pass
+
+
+@pytest.mark.parametrize("write", [open_output, path_beside])
+def test_errors_of_opening_name_the_file_and_a_missing_folder(tmp_path, monkeypatch, write):
+    monkeypatch.chdir(tmp_path)
+    message = rf"there is no folder {tmp_path}/nowhere: 'nowhere/a\.txt'"
+    with pytest.raises(FileNotFoundError, match=message), write("nowhere/a.txt") as partial:
+        partial.write_text("a")
+    Path("a.txt.partial").mkdir()
+    Path("link.txt").symlink_to("a.txt")
+    for name in ("a.txt", "link.txt"):
+        with pytest.raises(IsADirectoryError) as caught, write(name) as partial:
+            partial.write_text("a")
+        assert caught.value.filename == name
 
 
 # Savers of libraries, with a limit on the size of files in place of a full disk. Prints what each of them raises.

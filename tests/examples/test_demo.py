@@ -67,7 +67,7 @@ def test_other_sentences(folder, tmp_path, monkeypatch, capsys):
     ("arguments", "message"),
     [
         (["--models", "nonsense"], "no model 'nonsense'"),
-        (["--output", "nowhere/demo.html"], "nowhere/demo.html: No such file or directory"),
+        (["--output", "nowhere/demo.html"], "nowhere/demo.html: there is no folder "),
         (["--sentences", ""], "sentence 1: the sentence is empty"),
     ],
 )

@@ -1,6 +1,7 @@
 import pytest
 import spacy
 from spacy.tokens import Doc
+from spacy.training import Example
 
 import hf_structure
 from hf_structure.integrations.spacy import StructureParser
@@ -215,3 +216,49 @@ def test_int8(g2g_transformer):
     ]
     assert found == labels
     assert is_quantized(nlp.get_pipe(name).parser.model)
+
+
+def test_noun_chunks_of_the_component():
+    nlp = component("rngt-en-fast")
+    text = "Two old cats on the mat liked the mice of New York City, and Mary Smith saw my brother's car."
+    chunks = ["Two old cats", "the mat", "the mice", "New York City", "Mary Smith", "my brother's car"]
+    for doc in (nlp(text), Doc(nlp.vocab).from_bytes(nlp(text).to_bytes())):
+        assert [chunk.text for chunk in doc.noun_chunks] == chunks
+
+
+def examples_of(doc: Doc, **changes) -> list[Example]:
+    """The words of a parsed document, and its own annotation with these changes as the correct one."""
+    words = [token.text for token in doc]
+    annotation = {"words": words, "heads": [token.head.i for token in doc], "deps": [token.dep_ for token in doc]}
+    annotation |= {"tags": [token.tag_ for token in doc], "pos": [token.pos_ for token in doc]}
+    annotation |= {"morphs": [str(token.morph) for token in doc], "lemmas": [token.lemma_ for token in doc]}
+    return [Example.from_dict(Doc(doc.vocab, words=words), {**annotation, **changes})]
+
+
+NAMES = ("dep_uas", "dep_las", "tag_acc", "pos_acc", "morph_acc", "lemma_acc", "sents_f")
+
+
+def test_scores_of_the_component():
+    nlp = component("rngt-en-fast")
+    doc = nlp(Doc(nlp.vocab, words=["The", "cat", "saw", "it", "."]))
+    scores = nlp.evaluate(examples_of(doc))
+    assert [scores[name] for name in NAMES] == [1.0] * len(NAMES)
+    changes = {"heads": [2, 2, 2, 2, 0], "deps": ["det", "obj", "ROOT", "obj", "punct"]}  # marks do not count
+    changes |= {"lemmas": ["the", "dog", "see", "it", "."], "tags": ["X"] * 5}
+    scores = nlp.evaluate(examples_of(doc, **changes))
+    assert [scores[name] for name in NAMES] == pytest.approx([0.75, 0.5, 0.0, 1.0, 1.0, 0.8, 1.0])
+    assert scores["dep_las_per_type"]["nsubj"]["p"] == 0.0
+    assert scores["morph_per_feat"]["Number"]["f"] == 1.0
+
+
+def test_scores_of_what_a_parser_gives(nlp):
+    doc = nlp(Doc(nlp.vocab, words=["The", "cat", "slept"]))
+    scores = nlp.evaluate(examples_of(doc))
+    assert scores["dep_uas"] == scores["dep_las"] == 1.0
+    assert not {"tag_acc", "pos_acc", "morph_acc", "lemma_acc"} & set(scores)
+
+
+def test_weights_of_scores(nlp):
+    weights = nlp.config["training"]["score_weights"]
+    assert {name: weight for name, weight in weights.items() if weight} == {"dep_uas": 0.5, "dep_las": 0.5}
+    assert set(NAMES) <= set(weights)

@@ -1,5 +1,5 @@
 """
-The tests for a GPU, on a device that only pretends to be one, in a process of its own: every family, in ten seconds.
+The tests for a GPU, on a device that only pretends to be one, in a process of its own: every family, in half a minute.
 """
 
 import os

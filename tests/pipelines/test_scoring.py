@@ -2,6 +2,7 @@
 
 import copy
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -13,7 +14,10 @@ import hf_structure
 from hf_structure import GiLTConfig, GiLTForCausalLM, corpus_scores, score, train_subword_tokenizer
 from hf_structure.data.sentences import SentenceError
 from hf_structure.data.text import find_words, tokenize_words
+from hf_structure.pipelines.loading import CAUSAL, load_model
+from hf_structure.pipelines.parsing import load_parser
 from hf_structure.pipelines.scoring import count_falls
+from hf_structure.pipelines.word_arrays import word_arrays
 from hf_structure.tokenization import encode_subwords, encode_text
 
 CORPUS = [
@@ -257,8 +261,26 @@ def test_no_such_model():
 
 
 def test_no_language_model():
-    with pytest.raises(ValueError, match="rngt-en-fast holds no causal language model"):
+    message = "^a model of the family rng_transformer parses, and gives no probabilities of text: of the models of "
+    message += "this package, gilt-en, structformer-en and udgn-en do$"
+    with pytest.raises(ValueError, match=message):
         score(TEXTS, "rngt-en-fast")
+    with pytest.raises(ValueError, match=message):
+        score(TEXTS, load_parser("rngt-en-fast", None, None)[0])
+    with pytest.raises(ValueError, match="no causal language model: its configuration, RNGTransformerConfig, is that"):
+        load_model("rngt-en-fast", None, None, *CAUSAL)
+
+
+@pytest.mark.parametrize("device", [0, -1, "cuda", "cuda:0", torch.device("cuda"), "mps", "nowhere", "", 1.5])
+def test_devices_that_are_not_there(gpt2, device):
+    model, tokenizer = gpt2
+    name = device if isinstance(device, int) else str(device)
+    message = f"^cannot compute on the device {name!r}: torch finds only cpu here$"
+    calls = [partial(score, TEXTS, model, tokenizer=tokenizer), partial(score, TEXTS, "udgn-en")]
+    calls += [partial(word_arrays, TEXTS, "udgn-en"), partial(hf_structure.parse, TEXTS, "udgn-en")]
+    for call in calls:
+        with pytest.raises(ValueError, match=message):
+            call(device=device)
 
 
 # tokens of raw text

@@ -156,6 +156,35 @@ def test_to_nltk():
     assert PARSE.to_nltk().nodes[5]["rel"] == "obj"
     both = Parse(("a", "b"), DependencyTree(("a", "b"), (0, 1)), ConstituencyTree(("a", "b"), [(0, 2)]))
     assert both.to_nltk() == nltk.Tree("X", [nltk.Tree("X", ["a"]), nltk.Tree("X", ["b"])])
+    for name in ("lemma", "ctag", "tag", "feats"):
+        assert PARSE.to_nltk().nodes[5][name] == "_"
+
+
+def test_to_nltk_with_what_is_known_of_words():
+    columns = {"lemma": ["cat", "sleep", None], "feats": ["Number=Plur", "", None], "tone": ["low", "high", None]}
+    columns |= {"upos": ["NOUN", "VERB", None], "xpos": ["NNS", "VBD", None]}
+    words = ["Cats", "slept", "."]
+    tree = DependencyTree(words, [2, 0, 2], ["nsubj", "root", "punct"], columns=columns)
+    names = ("word", "lemma", "ctag", "tag", "feats", "head", "rel")
+    nodes = tree.to_nltk().nodes
+    assert [tuple(nodes[number][name] for name in names) for number in (1, 2, 3)] == [
+        ("Cats", "cat", "NOUN", "NNS", "Number=Plur", 2, "nsubj"),
+        ("slept", "sleep", "VERB", "VBD", "_", 0, "ROOT"),
+        (".", "_", "_", "_", "_", 2, "punct"),
+    ]
+    for name in ("upos", "xpos"):  # either stands for both
+        known = DependencyTree(words, [2, 0, 2], columns={name: columns[name]}).to_nltk().nodes
+        assert [known[number][kind] for kind in ("ctag", "tag") for number in (1, 2)] == columns[name][:2] * 2
+    assert next(iter(tree.to_nltk().triples())) == (("slept", "VERB"), "nsubj", ("Cats", "NOUN"))
+
+
+def test_tags_of_constituents_are_those_of_the_words():
+    tree = DependencyTree(["Cats", "slept"], [2, 0], columns={"upos": ["NOUN", None]})
+    parse = Parse(tree.words, tree, ConstituencyTree(tree.words, [(0, 2)]))
+    assert parse.to_nltk() == nltk.Tree("X", [nltk.Tree("NOUN", ["Cats"]), nltk.Tree("X", ["slept"])])
+    assert parse.to_brackets() == "(X (NOUN Cats) (X slept))"
+    tagged = Parse(tree.words, tree, ConstituencyTree(tree.words, [(0, 2)], tags=["NNS", "VBD"]))
+    assert tagged.to_brackets() == "(X (NNS Cats) (VBD slept))"
 
 
 def test_k_best_as_text():
@@ -196,3 +225,5 @@ def test_save_says_what_it_cannot(tmp_path):
         ConstituencyTree(["a"], []).save(tmp_path / "tree.conllu")
     with pytest.raises(ValueError, match=r"\.svg holds one picture, not 2"):
         Parses([PARSE, PARSE]).save(tmp_path / "tree.svg")
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere: 'nowhere/tree.svg'"):
+        PARSE.save("nowhere/tree.svg")

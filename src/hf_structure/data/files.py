@@ -11,7 +11,7 @@ import re
 import shutil
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -179,11 +179,7 @@ class _NamedFile(io.FileIO):
 
     def __init__(self, path: Path, name: str):
         self.final_name = name
-        try:
-            super().__init__(path, "w")
-        except OSError as error:
-            error.filename = name
-            raise
+        super().__init__(path, "w")
 
     def write(self, data) -> int:
         try:
@@ -201,7 +197,7 @@ def open_output(path: str | os.PathLike, keep: bool = False) -> Iterator[IO[str]
     `path.partial`. What exists but is no file, a device or a pipe, is written to directly.
 
     Raises:
-        OSError: it cannot be opened or written; the error names `path`.
+        OSError: it cannot be opened or written; the error names `path`, and a folder that does not exist.
     """
     compression = compression_of(path)
     with path_beside(path, keep) as partial, ExitStack() as stack:
@@ -213,10 +209,16 @@ def open_output(path: str | os.PathLike, keep: bool = False) -> Iterator[IO[str]
 
 @contextmanager
 def path_beside(path: str | os.PathLike, keep: bool = False) -> Iterator[Path]:
-    """The path to which `open_output` writes. The target of a link is replaced, not the link."""
+    """
+    The path to which `open_output` writes. The target of a link is replaced, not the link. Raises the same errors, if
+    the file at the path it gives is opened or written.
+    """
+    name = os.fspath(path)
     path = Path(path)
     is_file = path.is_file() or not path.exists()
     path = Path(os.path.realpath(path)) if is_file else path
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, f"there is no folder {path.parent}", name)
     partial = path.with_name(f"{path.name}.partial") if is_file else path
     try:
         with writing_to(path):
@@ -225,9 +227,14 @@ def path_beside(path: str | os.PathLike, keep: bool = False) -> Iterator[Path]:
             if path.exists():
                 shutil.copymode(path, partial)
             partial.replace(path)
+    except OSError as error:
+        if str(error.filename) == str(partial):
+            error.filename = name
+        raise
     finally:
         if is_file and not keep:
-            partial.unlink(missing_ok=True)
+            with suppress(OSError):  # it may not have come into being
+                partial.unlink()
 
 
 @contextmanager

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from hf_structure.drawing.noun_chunks import vocab_of
+
 if TYPE_CHECKING:
     import nltk
     from spacy import Vocab
@@ -14,15 +16,28 @@ UNLABELLED = "dep"  # what both libraries call a relation that is not known
 
 
 def dependency_to_nltk(
-    words: Sequence[str], heads: Sequence[int], labels: Sequence[str] | None
+    words: Sequence[str],
+    heads: Sequence[int],
+    labels: Sequence[str] | None,
+    columns: Mapping[str, Sequence[Any]] = MappingProxyType({}),
 ) -> "nltk.parse.DependencyGraph":
-    """The tree for nltk. Raises `ImportError` without it."""
+    """
+    The tree for nltk, with what `columns` say of each word: its `lemma`, `feats`, and tags, of which one stands for
+    both if the other is not known. Raises `ImportError` without nltk.
+    """
     try:
         from nltk.parse import DependencyGraph
     except ImportError as error:
         raise ImportError("to_nltk needs nltk: pip install 'hf_structure[nltk]'") from error
-    rows = zip(words, heads, labels or [UNLABELLED] * len(words), strict=True)
-    lines = (f"{word}\t_\t{head}\t{label if head else 'ROOT'}" for word, head, label in rows)
+    unknown = [None] * len(words)
+    coarse = columns.get("upos") or columns.get("xpos") or unknown
+    fine = columns.get("xpos") or coarse
+    known = (columns.get("lemma") or unknown, coarse, fine, columns.get("feats") or unknown)
+    relations = [
+        label if head else "ROOT" for head, label in zip(heads, labels or [UNLABELLED] * len(heads), strict=True)
+    ]
+    rows = zip(range(1, len(words) + 1), words, *known, heads, relations, unknown, unknown, strict=True)
+    lines = ("\t".join("_" if value in (None, "") else str(value) for value in row) for row in rows)
     return DependencyGraph("\n".join(lines), cell_separator="\t", top_relation_label="ROOT")
 
 
@@ -31,25 +46,26 @@ def dependency_to_spacy(
     heads: Sequence[int],
     labels: Sequence[str] | None,
     spaces: Sequence[bool] | None = None,
-    vocab: "Vocab | None" = None,
+    vocab: "Vocab | str" = "en",
     columns: Mapping[str, Sequence[Any]] = MappingProxyType({}),
 ) -> "Doc":
     """
     The tree for spaCy, one sentence; the relation of the root word is called `ROOT` there. White space follows the
-    words that `spaces` says, by default all. `vocab` is that of the pipeline that will process the document, `columns`
-    are further values of each word, by name.
+    words that `spaces` says, by default all. `vocab` is that of the pipeline that will process the document, or names
+    a language; `columns` are further values of each word, by name.
 
-    Raises `ImportError` without spaCy, and `ValueError` for heads that are no tree, which spaCy cannot represent.
+    Raises `ImportError` without spaCy or the language in it, and `ValueError` for heads that are no tree, which spaCy
+    cannot represent.
     """
     try:
         from spacy.tokens import Doc
-        from spacy.vocab import Vocab
     except ImportError as error:
         raise ImportError("to_spacy needs spaCy: pip install 'hf_structure[spacy]'") from error
     places = [head - 1 if head else place for place, head in enumerate(heads)]
     names = [label if head else "ROOT" for head, label in zip(heads, labels or [UNLABELLED] * len(heads), strict=True)]
     spaces = [True] * len(words) if spaces is None else spaces
-    document = Doc(vocab or Vocab(), words=list(words), spaces=list(spaces), heads=places, deps=names)
+    vocab = vocab_of(vocab) if isinstance(vocab, str) else vocab
+    document = Doc(vocab, words=list(words), spaces=list(spaces), heads=places, deps=names)
     set_columns(list(document), columns)
     return document
 

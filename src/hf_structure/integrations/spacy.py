@@ -12,7 +12,8 @@ Words are spaCy's. Sentences are those that the components before it found, else
 sentences, or of [`~hf_structure.data.text.split_sentences`]. A model that reads tags is given `token.tag_`. Parts of
 speech, tags, lemmas and features of a model that gives them are `token.pos_`, `tag_`, `lemma_` and `morph`; what else
 it gives is `token._.name`. Sentences that are too long are left without all that, with a warning; other errors go to
-spaCy's error handler, document by document.
+spaCy's error handler, document by document. `doc.noun_chunks` reads the relations of Universal Dependencies, and
+`nlp.evaluate` scores all that is set.
 """
 
 from bisect import bisect_right
@@ -24,6 +25,7 @@ from typing import Any, cast
 import numpy as np
 
 from hf_structure.data.text import paragraph_spans, sentence_spans
+from hf_structure.drawing.noun_chunks import add_noun_chunks
 from hf_structure.pipelines.options import DEFAULT_PARSER, OPTIONS, show_options
 from hf_structure.pipelines.parser import Parser
 from hf_structure.structures.dependency_tree import DependencyTree
@@ -36,6 +38,8 @@ try:
     from spacy.pipeline import Pipe
     from spacy.tokens import Doc, Token
     from spacy.util import minibatch
+
+    from hf_structure.integrations.spacy_scores import WEIGHTS, score_examples
 except ImportError as error:
     raise ImportError("this needs spaCy: pip install 'hf_structure[spacy]'") from error
 
@@ -54,6 +58,8 @@ class StructureParser(Pipe):
         sentences (`str`): As for [`ParseOptions`], where no component before this one has found any.
         name (`str`): What error handlers of spaCy are told it is called.
     """
+
+    scorer = staticmethod(score_examples)
 
     def __init__(self, parser: Parser, sentences: str = "auto", name: str = "hf_structure"):
         self.parser = parser
@@ -121,6 +127,7 @@ def make_parser(nlp: Language, name: str, model: str, sentences: str, **options:
     Makes the component that `nlp.add_pipe("hf_structure", config={"model": ..., ...})` adds. `options` are some of
     [`ParseOptions`]; sentences that are too long are left without heads by default (`skip_long`).
     """
+    add_noun_chunks(nlp.vocab)
     OPTIONS["sentences"].check(sentences)
     parser = Parser(model, structure="dependency", sentences="line", **options)
     if sentences == "model":
@@ -136,6 +143,7 @@ Language.factory(
         *(f"token.{name}" for name in ("dep", "head", "is_sent_start", "pos", "tag", "lemma", "morph")),
         "doc.sents",
     ],
+    default_score_weights=WEIGHTS,
     func=make_parser,
 )
 

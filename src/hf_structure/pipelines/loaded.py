@@ -1,5 +1,7 @@
 """Models that stay loaded between calls, shared by all threads."""
 
+import os
+import sys
 import threading
 from collections.abc import Callable, Hashable
 
@@ -12,6 +14,16 @@ LoadedModel = tuple[PreTrainedModel, PreTrainedTokenizerBase]
 
 _loaded: dict[Hashable, tuple[Hashable, LoadedModel]] = {}  # those used last come last
 _lock = threading.Lock()
+
+
+def _renew_lock() -> None:
+    """In a forked process: another thread of the process that it was forked from may have held the lock."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 def loaded_model(key: Hashable, state: Hashable, load: Callable[[], LoadedModel]) -> LoadedModel:

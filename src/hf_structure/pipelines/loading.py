@@ -27,6 +27,7 @@ from transformers.utils import logging
 from hf_structure.abilities import abilities_of
 from hf_structure.auto import LOADING, AutoModelForDependencyParsing
 from hf_structure.data.text import TOKENIZERS, WORD_TOKENIZERS, Token
+from hf_structure.forks import compute_alone_in_forks
 from hf_structure.hub.locating import resolve_model
 from hf_structure.hub.suggestions import with_suggestions
 from hf_structure.modules.int8 import is_quantized, quantize
@@ -67,6 +68,7 @@ def load_model(
         ValueError: if there is no such model, device or dtype, a folder holds no such model, a loaded model has
             another dtype, or its tokenizer is not known.
     """
+    compute_alone_in_forks()
     dtype = _known_dtype(dtype)
     if isinstance(model, torch.nn.Module):
         if revision:
@@ -75,14 +77,14 @@ def load_model(
         if dtype and current != dtype:
             raise ValueError(f"the loaded model computes in {current}: {_conversion(current, dtype)}")
         tokenizer = tokenizer or own_tokenizer(model, trust_remote_code)
-        return (_move(model, device) if device else model).eval(), tokenizer
+        return (model if device is None else _move(model, _known_device(device))).eval(), tokenizer
     folder = Path(resolve_model(model, revision, trust_remote_code)).resolve()
     modified = max(file.stat().st_mtime_ns for file in folder.iterdir())
     if device is None:  # 8-bit integers are for processors
         device = "cuda" if torch.cuda.is_available() and dtype != torch.int8 else "cpu"
-    device = str(device)
-    if dtype == torch.int8 and not device.startswith("cpu"):
-        raise ValueError(f"int8 computes on a CPU only, not on the device {device!r}: pass device='cpu'")
+    if dtype == torch.int8 and not str(device).startswith("cpu"):
+        raise ValueError(f"int8 computes on a CPU only, not on the device {str(device)!r}: pass device='cpu'")
+    device = _known_device(device)
     options = (folder, auto_class, purpose, optional_weights, dtype or torch.float32, trust_remote_code, device)
     model, saved_tokenizer = loaded_model(options, modified, partial(_load, *options))
     return model, tokenizer or saved_tokenizer
@@ -222,7 +224,7 @@ def _load(
     optional_weights: str,
     dtype: torch.dtype,
     trust_remote_code: bool,
-    device: str,
+    device: torch.device,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     is_int8 = dtype == torch.int8
     stored = torch.float32 if is_int8 else dtype
@@ -235,17 +237,34 @@ def _load(
     return model, read_tokenizer(folder, purpose, trust_remote_code)
 
 
-def _move(model: Any, device: str | torch.device) -> PreTrainedModel:
+def _known_device(device: str | int | torch.device) -> torch.device:
+    """The device; a number is that of a GPU. Raises `ValueError` if torch finds no such device."""
+    try:
+        known = torch.device(device)
+        torch.empty(0, device=known)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        name = device if isinstance(device, int) else str(device)
+        raise ValueError(f"cannot compute on the device {name!r}: torch finds only {_devices()} here") from error
+    return known
+
+
+def _devices() -> str:
+    accelerator = torch.accelerator.current_accelerator()
+    count = torch.accelerator.device_count()
+    return ", ".join(["cpu", *(f"{accelerator}:{index}" for index in range(count))])
+
+
+def _move(model: Any, device: torch.device) -> PreTrainedModel:
     """
     The model on a device. A model that is there already is not touched: `to` takes LSTMs apart for a moment, while
-    other threads may be computing with them. Raises `ValueError` if torch has no such device, or was built without it.
+    other threads may be computing with them. Raises `ValueError` if it cannot be moved, as where memory is too small.
     """
+    places = {parameter.device for parameter in model.parameters()}
+    if all(place.type == device.type and device.index in (None, place.index) for place in places):
+        return model
     try:
-        device = torch.device(device)
-        places = {parameter.device for parameter in model.parameters()}
-        is_there = all(place.type == device.type and device.index in (None, place.index) for place in places)
-        return model if is_there else model.to(device)
-    except (RuntimeError, AssertionError) as error:
+        return model.to(device)
+    except RuntimeError as error:
         raise ValueError(f"cannot compute on the device {str(device)!r}: {_first_line(error)}") from error
 
 
@@ -295,6 +314,8 @@ def _reason(error: BaseException) -> str:
         return "it comes with code of its own, which runs only with trust_remote_code: read it first"
     if unknown := re.search(r"has model type (\S+) but Transformers does not recognize", str(error)):
         return f"its family {unknown[1]} is not known here: import the code that registers it (--import)"
+    if other := re.search(r"Unrecognized configuration class <class '[\w.]*?(\w+)'>", str(error)):
+        return f"its configuration, {other[1]}, is that of another kind of model"
     if isinstance(error, StrictDataclassError):  # the first line says nothing
         return " ".join(str(error).split())
     if isinstance(error, ValueError | OSError | SafetensorError) or type(error) in (RuntimeError, Exception):

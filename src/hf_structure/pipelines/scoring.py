@@ -19,7 +19,13 @@ from typing import Any, TypedDict, Unpack, cast, overload
 
 import torch
 from tqdm.auto import tqdm
-from transformers import MODEL_FOR_MASKED_LM_MAPPING, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    MODEL_FOR_MASKED_LM_MAPPING,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from hf_structure.abilities import abilities_of
 from hf_structure.algorithms.beam import default_max_tokens
@@ -27,7 +33,7 @@ from hf_structure.data.batching import token_budget_batches
 from hf_structure.data.collators import WordCollator, pad_words
 from hf_structure.data.sentences import EmptySentenceError, LongSentenceError, Sentence, read_batch, read_source
 from hf_structure.data.text import find_words
-from hf_structure.hub.locating import resolve_model
+from hf_structure.hub.locating import resolve_model, short_names
 from hf_structure.metrics.language_model import language_model_scores
 from hf_structure.pipelines.encoding import encode_all, skipped_errors
 from hf_structure.pipelines.expectations import (
@@ -52,6 +58,7 @@ from hf_structure.pipelines.masked_scoring import encode_masked, pseudo_log_prob
 from hf_structure.pipelines.options import DEFAULT_SCORER, MASKINGS
 from hf_structure.tokenization import encode_subwords, encode_text, number_words
 
+AUTO_CLASSES = tuple(auto_class.__name__ for auto_class, _ in (CAUSAL, MASKED))
 DEFAULT_BEAM_SIZE = 20
 LOGITS = 2**26  # of a batch at most, by default: 256 MiB
 # Log-probabilities of all tokens but the first, and what is expected before each of them, if that is asked for.
@@ -270,6 +277,8 @@ def load_language_model(
     """
     if isinstance(model, torch.nn.Module):
         masked = is_masked(model)
+        if not masked and abilities_of(model.config).structures and not model.can_generate():
+            raise ValueError(_only_parses(model.config))
     else:
         model = resolve_model(model, revision, trust_remote_code)
         revision = None
@@ -284,12 +293,34 @@ def is_masked(model: torch.nn.Module) -> bool:
 
 
 def loads_masked(folder: str, trust_remote_code: bool) -> bool:
-    """Whether a folder holds a masked language model, as far as its configuration says."""
+    """
+    Whether a folder holds a masked language model, as far as its configuration says. Raises `ValueError` for a parser
+    that is no language model.
+    """
     config = read_config(folder, "language model", trust_remote_code)
     for architecture in config.architectures or ():
         if architecture.endswith(("ForMaskedLM", "ForCausalLM", "LMHeadModel")):
             return architecture.endswith("ForMaskedLM")
+    if abilities_of(config).structures and not _is_language_model(config):
+        raise ValueError(_only_parses(config))
     return type(config) in MODEL_FOR_MASKED_LM_MAPPING
+
+
+def _is_language_model(config: PreTrainedConfig) -> bool:
+    """Whether there is a language model with this configuration, here or in the code beside it."""
+    tables = (MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MASKED_LM_MAPPING)
+    code = getattr(config, "auto_map", None) or {}
+    return any(type(config) in table for table in tables) or any(name in code for name in AUTO_CLASSES)
+
+
+def _only_parses(config: PreTrainedConfig) -> str:
+    """The message about a parser."""
+    *others, last = [
+        each for each in short_names() if _is_language_model(read_config(resolve_model(each), "language model"))
+    ]
+    bundled = f"{', '.join(others)} and {last}"
+    kind = f"a model of the family {config.model_type}"
+    return f"{kind} parses, and gives no probabilities of text: of the models of this package, {bundled} do"
 
 
 def _masked_scorer(

@@ -166,21 +166,27 @@ class DependencyTree(Drawn, Value, TreeOfWords):
         return document(drawn) if standalone else drawn
 
     def to_nltk(self) -> "nltk.parse.DependencyGraph":
-        """The tree for nltk. Raises `ImportError` without it."""
+        """
+        The tree for nltk, with the tags, lemmas and features that are known; others are `_`. Raises `ImportError`
+        without nltk.
+        """
         from hf_structure.drawing.libraries import dependency_to_nltk
 
-        return dependency_to_nltk(self.words, self.heads, self.labels)
+        return dependency_to_nltk(self.words, self.heads, self.labels, self.columns)
 
-    def to_spacy(self, spaces: Sequence[bool] | None = None, vocab: "Vocab | None" = None) -> "Doc":
+    def to_spacy(self, spaces: Sequence[bool] | None = None, vocab: "Vocab | str" = "en") -> "Doc":
         """
         The tree as a spaCy document of one sentence, with heads and relations (`ROOT` for the root word).
 
         Args:
             spaces (`Sequence[bool]`, *optional*): Whether white space follows each word; by default it does.
-            vocab (`spacy.Vocab`, *optional*): That of a pipeline, if the document is to go through it.
+            vocab (`spacy.Vocab` or `str`, defaults to `"en"`):
+                That of a pipeline, if the document is to go through it, else its language as spaCy names it, on which
+                `doc.lang_`, `doc.noun_chunks` and `token.like_num` depend; `"xx"` is any. Documents of a language
+                share one vocabulary.
 
         Raises:
-            ImportError: spaCy is not installed.
+            ImportError: spaCy is not installed, or does not know the language.
             ValueError: the heads are no tree (see `is_tree`).
         """
         from hf_structure.drawing.libraries import dependency_to_spacy

@@ -221,10 +221,13 @@ class Parse(Drawn, Value, TreeOfWords):
         return words_frame([(1, self)]).drop(columns=["text", "sentence"])
 
     def to_nltk(self) -> "nltk.Tree | nltk.parse.DependencyGraph":
-        """For nltk: the constituency tree, or else the dependency tree. Raises `ImportError` without nltk."""
-        return (self.constituency or self._dependency()).to_nltk()
+        """
+        For nltk: the constituency tree, as `to_brackets` tags it, or else the dependency tree. Raises `ImportError`
+        without nltk.
+        """
+        return (self._dependency() if self.constituency is None else self._tagged(self.constituency)).to_nltk()
 
-    def to_spacy(self, vocab: "Vocab | None" = None) -> "Doc":
+    def to_spacy(self, vocab: "Vocab | str" = "en") -> "Doc":
         """The dependency tree as `DependencyTree.to_spacy` gives it, with the white space of the text."""
         tree = self._dependency()
         layer = self._layer_of(tree)
@@ -237,10 +240,13 @@ class Parse(Drawn, Value, TreeOfWords):
         return self.graph.to_sdp(id, lemmas, pos)
 
     def to_brackets(self) -> str:
-        """The constituency tree as `ConstituencyTree.to_brackets` writes it."""
+        """
+        The constituency tree as `ConstituencyTree.to_brackets` writes it. Without tags of its own, it has the parts of
+        speech of the dependency tree, as far as they are known.
+        """
         if self.constituency is None:
             raise ValueError("this parse has no constituency tree")
-        return self.constituency.to_brackets()
+        return self._tagged(self.constituency).to_brackets()
 
     def to_tikz(self, standalone: bool = False) -> str:
         """
@@ -269,7 +275,7 @@ class Parse(Drawn, Value, TreeOfWords):
         if tree is None or constituents is None:
             return self._shown()[0].to_svg(tags, width)
         if tags is None:
-            tags = constituents.tags or tree.texts("upos")
+            tags = self._tagged(constituents).tags
         return parse_svg(
             tree.words,
             tree.heads,
@@ -331,6 +337,12 @@ class Parse(Drawn, Value, TreeOfWords):
         if not structures:
             raise ValueError("this parse has no tree and no graph")
         return structures
+
+    def _tagged(self, tree: ConstituencyTree) -> ConstituencyTree:
+        """The constituency tree with tags, if it or the dependency tree has any."""
+        if tree.tags is not None or self.dependency is None:
+            return tree
+        return replace(tree, tags=self.dependency.texts("upos"))
 
     def _dependency(self) -> DependencyTree:
         if self.dependency is None:
