@@ -135,6 +135,10 @@ LEXICON = Lexicon.read(tuple(known_words(SENTENCES).items()), known_lemmas(SENTE
         ("mediated", "VERB", "VBN", ["lower-3+", "lower-1+"], "mediate"),  # not `media`, although that is known
         ("depicting", "NOUN", "NN", ["lower-3+"], "depict"),  # a known lemma, and a known word of another tag
         ("reacting", "NOUN", "NN", ["lower-3+"], "reacting"),  # no known lemma
+        ("flown", "VERB", "VBN", ["lower-3+ee"], "flee"),  # a known lemma that begins likewise
+        ("fle", "NOUN", "NN", ["lower-0+e"], "fle"),  # a longer one
+        ("axed", "VERB", "VBD", ["lower-3+ct"], "axed"),  # one that shares its first letter alone
+        ("seen", "AUX", "VBN", ["lower-4+act"], "act"),  # words of closed classes are irregular
         ("\u2014", "PUNCT", ":", ["lower-1+-"], "-"),  # signs are in no lexicon
     ],
 )

@@ -99,22 +99,27 @@ class Lexicon:
         if rule := self.rules.get((form, xpos)):
             return lemma_of(rule, form)
         unchanged = f"{rules[0].partition('-')[0]}-0+"
-        plausible = [rule for rule in rules if self._is_plausible(rule, form, xpos)] or [unchanged]
+        plausible = [rule for rule in rules if self._is_plausible(rule, form, upos, xpos)] or [unchanged]
         best, *others = (lemma_of(rule, form) for rule in plausible)
         if upos not in OPEN_CLASSES or best.lower() == form.lower() or best.lower() in self.lemmas:
             return best
         return next((lemma for lemma in others if lemma.lower() in self.lemmas), best)
 
-    def _is_plausible(self, rule: str, form: str, xpos: str) -> bool:
+    def _is_plausible(self, rule: str, form: str, upos: str, xpos: str) -> bool:
         """
         Whether a rule leaves the letters of a word, or is that of a known word with this XPOS and the same ending, or
-        finds a known lemma and is that of a known word with nearly the same ending. Words without letters are not
-        known. Without known words, any rule is plausible.
+        finds a known lemma: for an open class, by the rule of a known word with nearly the same ending (not `media`
+        for `mediated`), or one that changes letters behind the second (`person` for `people`, not `that` for `thx`).
+        Words without letters are not known. Without known words, any rule is plausible.
         """
         if not self.rules or rule.endswith("-0+") or form.lower() == form.upper():
             return True
         nearly, same = _endings(rule, form, xpos)
-        return same in self.endings or (nearly in self.endings and lemma_of(rule, form).lower() in self.lemmas)
+        lemma = lemma_of(rule, form).lower()
+        if same in self.endings or lemma not in self.lemmas:
+            return same in self.endings
+        is_irregular = not rule.endswith("+") and lemma[:2] == form[:2].lower() and len(lemma) <= len(form)
+        return upos not in OPEN_CLASSES or is_irregular or nearly in self.endings
 
 
 def _endings(rule: str, form: str, xpos: str) -> tuple[tuple[str, str, str], tuple[str, str, str]]:
