@@ -79,6 +79,8 @@ from hf_structure.models.udgn.modeling_udgn import UDGNForMaskedLM as UDGNForMas
 from hf_structure.models.udgn.modeling_udgn import UDGNModel as UDGNModel
 from hf_structure.models.udgn.modeling_udgn import UDGNPreTrainedModel as UDGNPreTrainedModel
 from hf_structure.pipelines.loaded import release_models as release_models
+from hf_structure.pipelines.options import ParseOptions as ParseOptions
+from hf_structure.pipelines.parser import Parser as Parser
 from hf_structure.pipelines.parsing import parse as parse
 from hf_structure.pipelines.score_table import score_table as score_table
 from hf_structure.pipelines.scoring import SentenceScore as SentenceScore
