@@ -62,6 +62,7 @@ from hf_structure.data.rows import open_dataset
 from hf_structure.data.sentences import LongSentenceError, SentenceError, SourceSentence
 from hf_structure.pipelines.parser import Parser
 from hf_structure.structures.parse import Parse
+from hf_structure.training.launching import check_launcher
 from hf_structure.training.scripts import check_same_run, model_digests, run, source_states
 
 TREES = ("tree", "projective")  # decoders
@@ -263,6 +264,7 @@ def work(options: argparse.Namespace, state: PartialState, corpus: Corpus, folde
 
 def main() -> None:
     options = parse_arguments()
+    check_launcher()
     state = PartialState(cpu=options.device == "cpu" or not torch.cuda.is_available(), timeout=PATIENCE)
     check(options)
     corpus = open_corpus(options)

@@ -64,7 +64,7 @@ from hf_structure import AutoModelForDependencyParsing, G2GTransformerConfig, Pa
 from hf_structure.algorithms.trees import is_tree
 from hf_structure.algorithms.word_annotations import features_label, lemma_rule
 from hf_structure.data.collators import IGNORE_INDEX, TEACHER
-from hf_structure.data.conllu import PARAGRAPHS, ConlluSentence, by_paragraph, read_conllu
+from hf_structure.data.conllu import PARAGRAPHS, ConlluSentence, read_conllu
 from hf_structure.data.corpus import GRAPH_FORMATS, column_numbers, guess_format
 from hf_structure.data.files import plain_path
 from hf_structure.data.lexicons import known_lemmas, known_words
@@ -277,17 +277,29 @@ def read_paragraphs(path: str, treebank: str | None = None) -> Iterator[dict]:
     Stretches of running text, up to `WINDOW` words of a paragraph, with the `sentence_starts` among its words; that of
     the paragraph's first word, which is certain, is not known. Nothing of a file that marks no paragraphs.
     """
-    for paragraph in by_paragraph(read_conllu(path)):
-        if not paragraph[0].begins_paragraph:
+    stretch: list[tuple] = []  # word, relation, and whether a sentence begins
+    is_marked = False
+    for sentence in read_conllu(path):
+        if sentence.begins_paragraph and stretch:
+            yield as_stretch(stretch, treebank)
+            stretch = []
+        is_marked = is_marked or sentence.begins_paragraph
+        if not is_marked:
             continue
-        words = [word for sentence in paragraph for word in sentence.forms]
-        starts = [int(place == 0) for sentence in paragraph for place in range(len(sentence.forms))]
-        starts[0] = IGNORE_INDEX
-        deprels = [label for sentence in paragraph for label in sentence.deprels]
-        for start in range(0, len(words), WINDOW):
-            part = slice(start, start + WINDOW)
-            row = dict.fromkeys(FEATURES) | {"words": words[part], "deprels": deprels[part]}
-            yield row | {"sentence_starts": starts[part], "treebank": treebank}
+        begins = IGNORE_INDEX if sentence.begins_paragraph else 1
+        starts = [begins, *[0] * (len(sentence.forms) - 1)]
+        stretch += zip(sentence.forms, sentence.deprels, starts, strict=True)
+        while len(stretch) >= WINDOW:
+            yield as_stretch(stretch[:WINDOW], treebank)
+            stretch = stretch[WINDOW:]
+    if stretch:
+        yield as_stretch(stretch, treebank)
+
+
+def as_stretch(stretch: list[tuple], treebank: str | None) -> dict:
+    words, deprels, starts = map(list, zip(*stretch, strict=True))
+    row = dict.fromkeys(FEATURES) | {"words": words, "deprels": deprels}
+    return row | {"sentence_starts": starts, "treebank": treebank}
 
 
 def find_files(names: list[str] | None, part: str) -> list[str]:

@@ -19,7 +19,7 @@ from hf_structure.data.text import numbered_lines, source_name
 
 FORMATS = ("auto", "raw", "paragraphs", "words", "conllu", "sdp", "brackets")
 _CONLLU = re.compile(rb"(#[^\n]*\n|\r?\n)*[0-9.-]+\t([^\t\n]*\t){8}")  # how such a file begins
-Unread = Callable[[], SourceSentence]
+Unread = Callable[..., SourceSentence]  # takes nothing, or other `metadata`
 
 
 def unread_sentences(

@@ -44,7 +44,7 @@ class Option:
     Args:
         name (`str`): Its name.
         default (`Any`): Its default.
-        type (`Any`): Its annotation.
+        annotation (`Any`): Its annotation.
         kind (`type`): The type of its values: `bool`, `int` (at least 1) or `str`.
         choices (`tuple[str, ...]`): Its values, if they have names.
         is_optional (`bool`): It may be None.
@@ -55,7 +55,7 @@ class Option:
 
     name: str
     default: Any
-    type: Any
+    annotation: Any
     kind: type
     choices: tuple[str, ...]
     is_optional: bool
@@ -226,7 +226,6 @@ def show_options(function: Callable, names: Iterable[str] = OPTIONS) -> None:
     *parameters, _ = signature.parameters.values()
     for name in names:
         option = OPTIONS[name]
-        parameters.append(
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=option.type)
-        )
+        known = {"default": option.default, "annotation": option.annotation}
+        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, **known))
     function.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportFunctionMemberAccess]

@@ -7,6 +7,7 @@ from typing import Any, Literal, overload
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.data.conllu import ConlluSentence
+from hf_structure.data.sentences import SourceSentence
 from hf_structure.pipelines.annotation import Tree
 from hf_structure.pipelines.options import DEFAULT_PARSER, show_options
 from hf_structure.pipelines.parser import Parser
@@ -14,7 +15,7 @@ from hf_structure.structures.parse import Parse
 from hf_structure.structures.parses import Parses
 
 Model = str | Path | PreTrainedModel
-OneSentence = str | Mapping[str, Any] | ConlluSentence
+OneSentence = str | Mapping[str, Any] | ConlluSentence | SourceSentence
 Sentence = OneSentence | Sequence[str]
 
 
