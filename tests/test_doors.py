@@ -17,7 +17,7 @@ from transformers import pipeline
 from hf_structure import Parse, Parses, parse
 from hf_structure.cli.main import main
 from hf_structure.data.conllu import read_conllu
-from hf_structure.data.sentences import read_source
+from hf_structure.data.reading import read_source
 from hf_structure.data.text import find_words, tokenize_words
 from hf_structure.pipelines.parser import Parser
 

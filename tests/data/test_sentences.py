@@ -8,7 +8,8 @@ import pytest
 from transformers import pipeline
 
 from hf_structure import parse, score
-from hf_structure.data.sentences import SentenceError, as_sentence, read_batch, read_source
+from hf_structure.data.reading import read_source
+from hf_structure.data.sentences import SentenceError, as_sentence, read_batch
 
 TEXTS = ["the cat slept", "a dog"]
 WORDS = [text.split() for text in TEXTS]

@@ -14,8 +14,7 @@ import hf_structure
 from hf_structure import GiLTConfig, GiLTForCausalLM, corpus_scores, score, train_subword_tokenizer
 from hf_structure.data.sentences import SentenceError
 from hf_structure.data.text import find_words, tokenize_words
-from hf_structure.pipelines.loading import CAUSAL, load_model
-from hf_structure.pipelines.parsing import load_parser
+from hf_structure.pipelines.loading import CAUSAL, load_model, load_parser
 from hf_structure.pipelines.scoring import count_falls
 from hf_structure.pipelines.word_arrays import word_arrays
 from hf_structure.tokenization import encode_subwords, encode_text

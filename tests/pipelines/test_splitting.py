@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from hf_structure import Parse, parse
 from hf_structure.data.conllu import ConlluSentence, ConlluToken
+from hf_structure.data.reading import read_all
 from hf_structure.data.text import PARAGRAPH_ENDS, sentence_spans, split_sentences, tokenize, unicode_words
-from hf_structure.pipelines.encoding import read_all
 from hf_structure.pipelines.options import LINE_BREAKS, ParseOptions
 from hf_structure.pipelines.splitting import choose_splitter, regroup, split_texts, warn_of_several
 

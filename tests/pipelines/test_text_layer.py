@@ -14,8 +14,8 @@ from hf_structure import Parse, Parses, parse
 from hf_structure.cli.records import open_files
 from hf_structure.data.conllu import read_conllu
 from hf_structure.data.files import DataError
+from hf_structure.data.reading import read_source
 from hf_structure.data.sdp import SdpSentence
-from hf_structure.data.sentences import read_source
 
 CONLLU = """# newdoc id = d
 # sent_id = d-1

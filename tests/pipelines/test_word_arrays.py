@@ -27,6 +27,7 @@ from hf_structure import (
     word_arrays,
 )
 from hf_structure.algorithms.graph import prefix_tapes
+from hf_structure.data.sentences import SourceSentence
 from hf_structure.models.transformer_grammar.machine_transformer_grammar import PIECE, WORD
 from hf_structure.pipelines.encoding import SentenceEncoder
 from hf_structure.pipelines.loading import load_parser
@@ -136,7 +137,7 @@ def test_arcs_are_the_marginals_of_parse(folders, name):
 def test_pieces_are_pooled(folders, name, pooling):
     model, tokenizer = loaded(folders, name)
     if name == "structformer":
-        encoded = SentenceEncoder.of_model(model, tokenizer, word_tokenizer=str.split)(SENTENCES[0])
+        encoded = SentenceEncoder.of_model(model, tokenizer, word_tokenizer=str.split)(SourceSentence(SENTENCES[0]))
         ids, word_ids = encoded["input_ids"], [word + 1 for word in encoded["word_ids"]]
     elif name == "gpt2":
         encoded = encode_subwords(SENTENCES[0], tokenizer)
@@ -219,7 +220,7 @@ def test_transformer_grammars_read_their_trees(folders, name):
 def test_rng_reads_its_tree(folders):
     """The last layer is the one that arcs would be scored from in another round."""
     model, tokenizer = loaded(folders, "rng")
-    encoded = SentenceEncoder.of_model(model, tokenizer, word_tokenizer=str.split)(SENTENCES[0])
+    encoded = SentenceEncoder.of_model(model, tokenizer, word_tokenizer=str.split)(SourceSentence(SENTENCES[0]))
     ids, word_ids = (torch.tensor([encoded[part]]) for part in ("input_ids", "word_ids"))
     decoded = model.decode(ids, word_ids=word_ids)
     options = {"initial_heads": decoded.heads[:, 0], "initial_relations": decoded.columns["labels"][:, 0]}
@@ -239,7 +240,7 @@ def test_rng_reads_its_tree(folders):
 def test_g2g_reads_its_first_state(folders):
     """[CLS], the root, two words, [SEP], the others, [SEP]: what the layer reads when it first decides."""
     model, tokenizer = loaded(folders, "g2g")
-    encoded = SentenceEncoder.of_model(model, tokenizer, word_tokenizer=str.split)(SENTENCES[0])
+    encoded = SentenceEncoder.of_model(model, tokenizer, word_tokenizer=str.split)(SourceSentence(SENTENCES[0]))
     layers = []
     layer = model.base_model.layers[0]
     hook = layer.register_forward_hook(lambda module, inputs, output: layers.append((inputs[0], output)))

@@ -1,25 +1,103 @@
-"""Files of text, CoNLL-U, SDP and brackets as sentences with their text layer."""
+"""The reader: sentences in any form, and files of text, CoNLL-U, SDP and brackets, with their text layer."""
 
 import codecs
 import io
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import groupby
+from typing import Any
 
 from hf_structure.data.bracket_tree import BracketTree
 from hf_structure.data.brackets import read_brackets
-from hf_structure.data.conllu import parse_sentence, sentence_lines
+from hf_structure.data.conllu import ConlluSentence, parse_sentence, sentence_lines
 from hf_structure.data.corpus import SUFFIXES, bracket_sentence
 from hf_structure.data.files import plain_path
 from hf_structure.data.sdp import SdpSentence, read_sdp
-from hf_structure.data.sentences import SourceSentence, clean_text, from_conllu
+from hf_structure.data.sentences import SentenceError, SourceSentence, clean_text, cleaned, read_plain
 from hf_structure.data.text import numbered_lines, source_name
 
 FORMATS = ("auto", "raw", "paragraphs", "words", "conllu", "sdp", "brackets")
 _CONLLU = re.compile(rb"(#[^\n]*\n|\r?\n)*[0-9.-]+\t([^\t\n]*\t){8}")  # how such a file begins
 Unread = Callable[..., SourceSentence]  # takes nothing, or other `metadata`
+
+
+def is_one_sentence(sentences: Any) -> bool:
+    """Tells one sentence from several: a list of strings is several raw sentences."""
+    is_annotated = isinstance(sentences, SourceSentence | ConlluSentence | SdpSentence)
+    is_foreign = _is_token_list(sentences) or _is_spacy(sentences)
+    return isinstance(sentences, str | Mapping) or is_annotated or is_foreign
+
+
+def read_all(sentences: Iterable[Any]) -> Iterator[SourceSentence]:
+    """Reads sentences one by one, see [`read_source`]. Raises `SentenceError` for one that cannot be read."""
+    for number, sentence in enumerate(sentences, start=1):
+        try:
+            source = read_source(sentence)
+        except ValueError as error:
+            raise SentenceError(number, str(error), getattr(sentence, "place", "")) from error
+        yield source
+
+
+def read_source(value: Any) -> SourceSentence:
+    """
+    Reads a sentence in any form: a string, a list or tuple of words, a dictionary, a sentence of
+    [`~hf_structure.data.conllu.read_conllu`], of [`~hf_structure.data.sdp.read_sdp`] or of the package `conllu`, or a
+    spaCy `Doc` or `Span`. A missing value is an empty string. Characters that are no text (NUL and other control
+    characters, byte order marks, zero-width spaces) become spaces, so that offsets stay what they are.
+
+    Raises:
+        ValueError: bytes or another type, a word that is no string or is blank, or half a character (a surrogate).
+    """
+    if isinstance(value, SourceSentence):
+        source = value
+    elif isinstance(value, ConlluSentence):
+        source = from_conllu(value)
+    elif isinstance(value, SdpSentence):
+        source = from_conllu(value.to_conllu_sentence())
+    elif _is_token_list(value):
+        lines = list(enumerate(value.serialize().rstrip("\n").split("\n"), start=1))
+        source = from_conllu(parse_sentence(lines, "<conllu>"))
+    elif _is_spacy(value):
+        source = _from_spacy(value)
+    else:
+        source = read_plain(value)
+    return cleaned(source)
+
+
+def from_conllu(sentence: ConlluSentence, place: str = "") -> SourceSentence:
+    """A sentence of CoNLL-U with its text layer."""
+    text, word_spans, multiword_tokens = sentence.text_layer()
+    return SourceSentence(
+        words=sentence.forms,
+        text=text,
+        word_spans=word_spans,
+        multiword_tokens=multiword_tokens,
+        tags=sentence.to_sentence()["tags"],
+        metadata=sentence.metadata,
+        source=sentence,
+        place=place,
+    )
+
+
+def _is_token_list(value: Any) -> bool:
+    """Tells a sentence of the package `conllu`, a list of dictionaries with comments."""
+    return hasattr(value, "serialize") and hasattr(value, "metadata")
+
+
+def _is_spacy(value: Any) -> bool:
+    return type(value).__module__.startswith("spacy.tokens.") and hasattr(value, "text_with_ws")
+
+
+def _from_spacy(tokens: Any) -> SourceSentence:
+    """Words are spaCy's, without its tokens of white space."""
+    words = [token for token in tokens if not token.is_space]
+    start = words[0].idx if words else 0
+    tags = [token.tag_ for token in words]
+    spans = [(token.idx - start, token.idx - start + len(token.text)) for token in words]
+    text = tokens.text.strip()
+    return SourceSentence([token.text for token in words], text, spans, start=start, tags=tags if any(tags) else None)
 
 
 def unread_sentences(

@@ -1,14 +1,14 @@
-"""Sentences as callers give them, each read into one form: a [`SourceSentence`]."""
+"""Sentences as callers give them, read into one form: a [`SourceSentence`]."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hf_structure.data.conllu import ConlluSentence, parse_sentence
-from hf_structure.data.sdp import SdpSentence
+if TYPE_CHECKING:
+    from hf_structure.data.conllu import ConlluSentence
 
 Sentence = str | Sequence[str]
 Span = tuple[int, int]
@@ -43,34 +43,21 @@ class EmptySentenceError(ValueError):
 @dataclass
 class SourceSentence:
     """
-    A sentence or running text as it was read, whatever it was read from: what a model is given of it, and its text
-    layer, which a [`Parse`] keeps.
-
-    Args:
-        words (`list[str]`, *optional*): Its words; None for raw text, of which words are yet to be found.
-        text (`str`, *optional*): The text.
-        word_spans (`list[tuple[int, int]]`, *optional*): Start and end of each word in `text`, where they are known.
-        multiword_tokens (`list[tuple[int, int]]`): First and last word, from 1, of each token of several words.
-        start (`int`): Offset of `text` in a longer text.
-        spaces_after (`str`): White space between `text` and what follows in the longer text.
-        tags (`list[str]`, *optional*): Part-of-speech tags of the words.
-        initial (`Any`, *optional*): The tree that a parser starts from.
-        metadata (`dict[str, str]`): Comments to write above it in CoNLL-U: `{"newpar": ""}` is `# newpar`.
-        source (`ConlluSentence`, *optional*): The annotated sentence that it was read from.
-        place (`str`): File and line, for messages.
+    A sentence or running text as it was read, in whatever form: what a model is given, and the text layer that its
+    [`Parse`] keeps.
     """
 
-    words: list[str] | None = None
+    words: list[str] | None = None  # None for raw text, whose words are yet to be found
     text: str | None = None
-    word_spans: list[Span] | None = None
-    multiword_tokens: list[Span] = field(default_factory=list)
-    start: int = 0
-    spaces_after: str = ""
-    tags: list[str] | None = None
-    initial: Any = None
-    metadata: dict[str, str] = field(default_factory=dict)
-    source: ConlluSentence | None = None
-    place: str = ""
+    word_spans: list[Span] | None = None  # start and end of each word in the text, where they are known
+    multiword_tokens: list[Span] = field(default_factory=list)  # first and last word, from 1, of each
+    start: int = 0  # offset of the text in a longer one
+    spaces_after: str = ""  # white space between the text and what follows in the longer one
+    tags: list[str] | None = None  # parts of speech
+    initial: Any = None  # the tree that a parser starts from
+    metadata: dict[str, str] = field(default_factory=dict)  # comments of CoNLL-U: `{"newpar": ""}` is `# newpar`
+    source: "ConlluSentence | None" = None  # the annotated sentence that it was read from
+    place: str = ""  # file and line, for messages
 
     @property
     def is_text(self) -> bool:
@@ -83,90 +70,26 @@ class SourceSentence:
         return self.words if self.words is not None else self.text or ""
 
 
-def read_source(value: Any) -> SourceSentence:
+def read_plain(value: Any) -> SourceSentence:
     """
-    Reads a sentence in any form: a string, a list or tuple of words, a dictionary, a sentence of
-    [`~hf_structure.data.conllu.read_conllu`], of [`~hf_structure.data.sdp.read_sdp`] or of the package `conllu`, or a
-    spaCy `Doc` or `Span`. A missing value is an empty string. Characters that are no text (NUL and other control
-    characters, byte order marks, zero-width spaces) become spaces, so that offsets stay what they are.
-
-    Raises:
-        ValueError: bytes or another type, a word that is no string or is blank, or half a character (a surrogate).
+    Reads a string, a sequence of words, or a dictionary with `words` or `text`, and optionally `start`, `tags` and
+    `initial`; other keys are ignored. Missing values are empty text. Raises `ValueError` for anything else.
     """
-    if isinstance(value, SourceSentence):
-        source = value
-    elif isinstance(value, ConlluSentence):
-        source = from_conllu(value)
-    elif isinstance(value, SdpSentence):
-        source = from_conllu(value.to_conllu_sentence())
-    elif _is_token_list(value):
-        lines = list(enumerate(value.serialize().rstrip("\n").split("\n"), start=1))
-        source = from_conllu(parse_sentence(lines, "<conllu>"))
-    elif _is_spacy(value):
-        source = _from_spacy(value)
+    value = as_sentence(value)
+    if isinstance(value, Mapping):
+        cells = {name: as_python(value.get(name)) for name in ("words", "text", "start", "tags", "initial")}
+        known = {name: cell for name, cell in cells.items() if cell is not None}
+        if value.keys() & {"words", "text"} and not known.keys() & {"words", "text"}:
+            known["text"] = ""
+        source = SourceSentence(**known)
     else:
-        source = _from_python(as_sentence(value))
-    return _cleaned(source)
-
-
-def from_conllu(sentence: ConlluSentence, place: str = "") -> SourceSentence:
-    """A sentence of CoNLL-U with its text layer."""
-    text, word_spans, multiword_tokens = sentence.text_layer()
-    return SourceSentence(
-        words=sentence.forms,
-        text=text,
-        word_spans=word_spans,
-        multiword_tokens=multiword_tokens,
-        tags=sentence.to_sentence()["tags"],
-        metadata=sentence.metadata,
-        source=sentence,
-        place=place,
-    )
-
-
-def _is_token_list(value: Any) -> bool:
-    """Tells a sentence of the package `conllu`, a list of dictionaries with comments."""
-    return hasattr(value, "serialize") and hasattr(value, "metadata")
-
-
-def _is_spacy(value: Any) -> bool:
-    return type(value).__module__.startswith("spacy.tokens.") and hasattr(value, "text_with_ws")
-
-
-def _from_spacy(tokens: Any) -> SourceSentence:
-    """Words are spaCy's, without its tokens of white space."""
-    words = [token for token in tokens if not token.is_space]
-    start = words[0].idx if words else 0
-    tags = [token.tag_ for token in words]
-    spans = [(token.idx - start, token.idx - start + len(token.text)) for token in words]
-    text = tokens.text.strip()
-    return SourceSentence([token.text for token in words], text, spans, start=start, tags=tags if any(tags) else None)
-
-
-def _from_python(value: Any) -> SourceSentence:
-    """A string, a sequence of words, or a dictionary with either."""
+        source = SourceSentence(text=value) if isinstance(value, str) else SourceSentence(words=value)
     if isinstance(value, bytes | bytearray):
         raise ValueError("a sentence is a string, not bytes: decode them first, sentence.decode('utf-8')")
-    if isinstance(value, str):
-        return SourceSentence(text=value)
-    if not isinstance(value, Mapping):
-        if not isinstance(value, Sequence):
-            raise ValueError(_NO_SENTENCE.format(value))
-        return SourceSentence(words=list(value))
-    cells = {name: as_python(value[name]) for name in _CELLS if name in value}
-    cells = {name: cell for name, cell in cells.items() if cell is not None}
-    words = cells.pop("words", None)
-    text = cells.pop("text", None)
-    if words is None and text is None and ("words" in value or "text" in value):
-        text = ""  # the value of the column is missing
-    is_words = isinstance(words, Sequence) and not isinstance(words, str)
-    if not (is_words or (words is None and isinstance(text, str))):
-        raise ValueError(_NO_SENTENCE.format(value))
-    return SourceSentence(None if words is None else list(words), text, **cells)
-
-
-_CELLS = ("words", "text", "start", "tags", "initial")
-_NO_SENTENCE = "a sentence is a string, a list of words or a dictionary that has words, not {!r}"
+    is_words = isinstance(source.words, Sequence) and not isinstance(source.words, str)
+    if not is_words and (source.words is not None or not isinstance(source.text, str)):
+        raise ValueError(f"a sentence is a string, a list of words or a dictionary that has words, not {value!r}")
+    return source
 
 
 def clean_text(text: str) -> str:
@@ -174,8 +97,8 @@ def clean_text(text: str) -> str:
     return _NO_TEXT.sub(" ", text)
 
 
-def _cleaned(source: SourceSentence) -> SourceSentence:
-    """Makes spaces of characters that are no text, and checks what is left, see [`read_source`]."""
+def cleaned(source: SourceSentence) -> SourceSentence:
+    """Cleans text and words. Raises `ValueError` for blank words, other values, and for unpaired surrogates."""
     if source.text is not None:
         check_characters(source.text)
         source.text = clean_text(source.text)
@@ -190,13 +113,6 @@ def _cleaned(source: SourceSentence) -> SourceSentence:
         words.append(word if cleaned == word else cleaned.strip())
     source.words = words
     return source
-
-
-def is_one_sentence(sentences: Any) -> bool:
-    """Tells one sentence from several: a list of strings is several raw sentences."""
-    is_annotated = isinstance(sentences, SourceSentence | ConlluSentence | SdpSentence)
-    is_foreign = _is_token_list(sentences) or _is_spacy(sentences)
-    return isinstance(sentences, str | Mapping) or is_annotated or is_foreign
 
 
 def read_batch(sentences: Any) -> str | Iterable[Sentence]:

@@ -27,15 +27,15 @@ def model_classes(config_class: type[PreTrainedConfig]) -> dict[str, type[PreTra
 
 def pipelines(config: PreTrainedConfig) -> dict[str, tuple[type, str]]:
     """
-    The tasks of a model that are none of transformers' own: the class of the pipeline, and the name of the Auto class
-    of transformers that loads the model for it.
+    The tasks of a model that are none of transformers' own: the class of the pipeline that is exported, and the name
+    of the Auto class of transformers that loads the model for it.
     """
     autos = {model_class: name for name, model_class in model_classes(type(config)).items()}
     found = {}
     for task, model_class in _parsers(type(config)).items():
         pipeline_class = _pipeline_class(task)
         if pipeline_class.structure in abilities_of(config).structures:
-            found[task] = pipeline_class, autos[model_class]
+            found[task] = getattr(pipeline_class, "exported", pipeline_class), autos[model_class]
     return found
 
 

@@ -9,6 +9,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.abilities import Abilities, abilities_of
+from hf_structure.data.reading import read_source
 from hf_structure.modules.structured_lm.beam_search import BEAM_SIZE
 from hf_structure.pipelines.encoding import SentenceEncoder
 from hf_structure.pipelines.loading import CAUSAL, WordTokenizer, compute_device, load_model
@@ -56,7 +57,7 @@ def sentence_attention(
     abilities = abilities_of(model.config)
     words_of = word_splitter(model, tokenizer, word_tokenizer)
     limits = Abilities(max_tokens=abilities.max_tokens)
-    encoded = SentenceEncoder(tokenizer, words_of, limits, encode_words=encode_subwords)(sentence)
+    encoded = SentenceEncoder(tokenizer, words_of, limits, encode_words=encode_subwords)(read_source(sentence))
     ids = torch.tensor([encoded["input_ids"]], device=compute_device(model))
     tokens = [str(tokenizer.decode([token])).strip() or "␣" for token in encoded["input_ids"]]
     structure = None

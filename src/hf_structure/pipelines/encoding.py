@@ -16,22 +16,11 @@ from hf_structure.data.sentences import (
     SentenceError,
     SourceSentence,
     as_python,
-    read_source,
 )
 from hf_structure.data.text import Token, find_words, words_of_tokens
 from hf_structure.pipelines.annotation import Tree, encode_tags, encode_tree, ids_of
 from hf_structure.pipelines.options import MAX_WORDS
 from hf_structure.tokenization import encode, encode_subwords
-
-
-def read_all(sentences: Iterable[Any]) -> Iterator[SourceSentence]:
-    """Reads sentences one by one, see [`read_source`]. Raises `SentenceError` for one that cannot be read."""
-    for number, sentence in enumerate(sentences, start=1):
-        try:
-            source = read_source(sentence)
-        except ValueError as error:
-            raise SentenceError(number, str(error), getattr(sentence, "place", "")) from error
-        yield source
 
 
 def with_columns(sentences: Iterable[Any], **columns: Iterable | None) -> Iterator[tuple[Any, dict]]:
@@ -76,22 +65,11 @@ def skipped_errors(skip_long: bool, skip_empty: bool) -> tuple[type[ValueError],
 
 @dataclass(frozen=True)
 class SentenceEncoder:
-    """
-    Makes the inputs of a model from a sentence.
-
-    Args:
-        tokenizer (`PreTrainedTokenizerBase`): The model's tokenizer.
-        word_tokenizer (`Callable[[str], Sequence[Token]]`): Splits raw text into tokens.
-        abilities (`Abilities`): How the model reads words, how many at most, and what else it reads.
-        punctuation (`str`): As for [`parse`].
-        max_words (`int`): Most words of a sentence.
-        treebank_id (`int`, *optional*): The treebank whose habits the model follows.
-        encode_words (`Callable`): Makes ids of words.
-    """
+    """Makes the inputs of a model from a sentence."""
 
     tokenizer: PreTrainedTokenizerBase
-    word_tokenizer: Callable[[str], Sequence[Token]]
-    abilities: Abilities = field(default_factory=Abilities)
+    word_tokenizer: Callable[[str], Sequence[Token]]  # splits raw text
+    abilities: Abilities = field(default_factory=Abilities)  # how many words the model reads, and what else
     punctuation: str = "attach"
     max_words: int = MAX_WORDS
     treebank_id: int | None = None
@@ -113,10 +91,10 @@ class SentenceEncoder:
         return ids_of(self.abilities.initial_labels)
 
     def __call__(
-        self, sentence: Any, tags: Sequence[str] | None = None, initial: Tree | None = None
+        self, source: SourceSentence, tags: Sequence[str] | None = None, initial: Tree | None = None
     ) -> dict[str, Any]:
         """
-        Encodes a sentence, in any form that [`read_source`] takes. `tags` and `initial` have precedence over its own.
+        Encodes a sentence. `tags` and `initial` have precedence over its own.
 
         Returns:
             `dict`: `words`; `keep`, a mask of those that the model sees, and their ids as `encode_words` gives them;
@@ -126,10 +104,9 @@ class SentenceEncoder:
         Raises:
             LongSentenceError: more words than `max_words`, or than the model has positions for.
             EmptySentenceError: no words.
-            ValueError: as [`read_source`]; another number of tags or heads than of words, an initial tree that is none
-                of this sentence or that the model cannot use.
+            ValueError: another number of tags or heads than of words, an initial tree that is none of this sentence or
+                that the model cannot use.
         """
-        source = read_source(sentence)
         words, layer = self._words(source)
         keep = seen_mask(words, self.tokenizer, self.punctuation)
         seen = [word for word, kept in zip(words, keep, strict=True) if kept]
@@ -158,9 +135,9 @@ class SentenceEncoder:
             spans = find_words(source.text, words)
             if source.is_text:
                 multiword_tokens = _checked_tokens(multiword_tokens, spans)
-        layer: dict[str, Any] = {"text": source.text, "word_spans": spans, "start": source.start}
-        layer |= {"multiword_tokens": multiword_tokens, "spaces_after": source.spaces_after}
-        return words, layer | {"metadata": source.metadata, "source": source.source}
+        layer = {"text": source.text, "word_spans": spans, "start": source.start, "multiword_tokens": multiword_tokens}
+        others = {"spaces_after": source.spaces_after, "metadata": source.metadata, "source": source.source}
+        return words, layer | {name: value for name, value in others.items() if value}
 
 
 def _checked_tokens(

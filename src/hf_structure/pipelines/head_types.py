@@ -13,6 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from hf_structure.data.batching import similar_length_batches
 from hf_structure.data.collators import WordCollator
 from hf_structure.data.conllu import ConlluSentence
+from hf_structure.data.sentences import SourceSentence
 from hf_structure.metrics.attachment import scored_words, universal_label
 from hf_structure.metrics.head_types import HeadTypeCorrelation, HeadTypes
 from hf_structure.models.structformer.modeling_structformer import StructFormerPreTrainedModel
@@ -105,7 +106,7 @@ def _arcs(
 ) -> Arcs:
     if sentence.heads is None:
         raise ValueError("words without a head: there are no dependencies")
-    encoded = encoder({"words": sentence.forms})
+    encoded = encoder(SourceSentence(words=sentence.forms))
     seen = {word: place for place, word in enumerate(np.flatnonzero(encoded["keep"]).tolist())}
     scored = scored_words(len(sentence.forms), encoded["keep"], sentence.deprels, ignore_labels)
     pairs = [(word, sentence.heads[word] - 1) for word in scored if sentence.heads[word] - 1 in seen]

@@ -241,7 +241,7 @@ def _known_device(device: str | int | torch.device) -> torch.device:
     """The device; a number is that of a GPU. Raises `ValueError` if torch finds no such device."""
     try:
         known = torch.device(device)
-        torch.empty(0, device=known)
+        torch.empty(0, dtype=torch.float32, device=known)
     except (RuntimeError, AssertionError, TypeError) as error:
         name = device if isinstance(device, int) else str(device)
         raise ValueError(f"cannot compute on the device {name!r}: torch finds only {_devices()} here") from error

@@ -18,11 +18,12 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from hf_structure.abilities import Abilities, abilities_of
 from hf_structure.data.batching import MAX_PADDING, similar_length_batches
 from hf_structure.data.collators import WordCollator
-from hf_structure.data.sentences import is_one_sentence, read_batch
+from hf_structure.data.reading import is_one_sentence, read_all
+from hf_structure.data.sentences import read_batch
 from hf_structure.modeling_outputs import DecoderOutput
 from hf_structure.pipelines.annotation import Tree, check_given
 from hf_structure.pipelines.assembling import assemble_parse, sentences_of
-from hf_structure.pipelines.encoding import SentenceEncoder, encode_all, read_all, skipped_errors, with_columns
+from hf_structure.pipelines.encoding import SentenceEncoder, encode_all, skipped_errors, with_columns
 from hf_structure.pipelines.loading import choose_tokenizer, compute_device, load_parser
 from hf_structure.pipelines.options import DEFAULT_PARSER, NAMES, ParseOptions, check_names
 from hf_structure.pipelines.segmentation import find_starts, sentence_splitter
@@ -54,6 +55,7 @@ class Parser:
         model (`PreTrainedModel`), tokenizer (`PreTrainedTokenizerBase`): The loaded model.
         options (`ParseOptions`): All options, with their defaults.
         abilities (`Abilities`): What the model gives and reads.
+        encode (`SentenceEncoder`), decoding (`dict`): How it makes inputs, and the arguments of the model's `decode`.
 
     Raises:
         TypeError: there is no such option.
@@ -84,7 +86,7 @@ class Parser:
         if sentences == "auto":
             sentences = "model" if self.abilities.segments else "split"
         self._split = choose_splitter(sentences, by_model, self._word_tokenizer, chosen.line_breaks)
-        self._encode = SentenceEncoder.of_model(
+        self.encode = SentenceEncoder.of_model(
             self.model,
             self.tokenizer,
             word_tokenizer=self._word_tokenizer,
@@ -92,8 +94,8 @@ class Parser:
             max_words=chosen.max_words,
             treebank_id=self.treebank_id,
         )
-        self._decoding = {"decoder": chosen.decoder, "k": chosen.k, "marginals": chosen.marginals}
-        self._decoding |= search_options(self.model, chosen.beam_size, chosen.rounds)
+        self.decoding = {"decoder": chosen.decoder, "k": chosen.k, "marginals": chosen.marginals}
+        self.decoding |= search_options(self.model, chosen.beam_size, chosen.rounds)
 
     def __call__(self, inputs: Any, *, tags: Any = None, initial: Any = None) -> Any:
         """
@@ -129,7 +131,7 @@ class Parser:
             better = "model" if self.abilities.segments else "split"
             sources = warn_of_several(sources, better, options.line_breaks)
         skipped = skipped_errors(options.skip_long, options.skip_empty)
-        encoded = encode_all(with_columns(sources, tags=tags, initial=initial), self._encode, skipped)
+        encoded = encode_all(with_columns(sources, tags=tags, initial=initial), self.encode, skipped)
         parses = self._parse_windows(encoded, bar)
         yield from parses if self._split is None else map(Parses, regroup(parses, counts))
 
@@ -152,7 +154,7 @@ class Parser:
                 yield from parses
 
     def _parse_batch(self, encoded: Sequence[Mapping[str, Any]]) -> list[Parse]:
-        decoded = decode_batch(encoded, self.model, **self._decoding)
+        decoded = decode_batch(encoded, self.model, **self.decoding)
         return parses_of(encoded, decoded, self.abilities, self.structures, self.options.punctuation)
 
     def sentence_starts(self, paragraphs: Sequence[Sequence[str]]) -> list[list[bool]]:

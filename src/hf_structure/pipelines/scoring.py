@@ -31,7 +31,8 @@ from hf_structure.abilities import abilities_of
 from hf_structure.algorithms.beam import default_max_tokens
 from hf_structure.data.batching import token_budget_batches
 from hf_structure.data.collators import WordCollator, pad_words
-from hf_structure.data.sentences import EmptySentenceError, LongSentenceError, Sentence, read_batch, read_source
+from hf_structure.data.reading import read_source
+from hf_structure.data.sentences import EmptySentenceError, LongSentenceError, Sentence, read_batch
 from hf_structure.data.text import find_words
 from hf_structure.hub.locating import resolve_model, short_names
 from hf_structure.metrics.language_model import language_model_scores

@@ -8,34 +8,30 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from transformers import PreTrainedTokenizerBase
-from transformers.pipelines import PIPELINE_REGISTRY, Pipeline
+from transformers.pipelines import PIPELINE_REGISTRY
 
 from hf_structure.auto import AutoModelForConstituencyParsing, AutoModelForDependencyParsing
 from hf_structure.hub.locating import CHECKPOINTS
+from hf_structure.pipelines.encoding import skipped_errors
 from hf_structure.pipelines.options import DEFAULT_PARSER
 from hf_structure.pipelines.parser import Parser
+from hf_structure.pipelines.sentence_pipeline import (
+    ConstituencySentencePipeline,
+    DependencySentencePipeline,
+    GraphSentencePipeline,
+    SentencePipeline,
+)
 from hf_structure.structures.parse import Parse
 from hf_structure.structures.parses import Parses
 
 
-class ParsingPipeline(Pipeline):
+class ParsingPipeline(SentencePipeline):
     """
     A [`Parser`] whose results are JSON-ready: the dictionaries of [`~hf_structure.structures.Parse`], None for a
     sentence that is left out. It takes what [`parse`] takes, with its options, when it is made or called.
     """
 
-    structure: str  # what is given if the call does not say otherwise
-    tokenizer: PreTrainedTokenizerBase
-
-    _load_processor = False
-    _load_image_processor = False
-    _load_feature_extractor = False
-    _load_tokenizer = True
-
-    def __init__(self, *args, **kwargs):
-        self._given: dict[str, Any] = {}
-        super().__init__(*args, **{"structure": self.structure, **kwargs})
+    exported: type[SentencePipeline]  # what takes its place in a folder with the code of a model
 
     def __call__(self, inputs: Any, *args, tags: Any = None, initial: Any = None, **options):
         """
@@ -43,30 +39,21 @@ class ParsingPipeline(Pipeline):
         `sentences`, each text gives a list.
         """
         options.pop("num_workers", None)  # reading takes no time beside the model
-        parser = self._parser(**options)
+        parser = self._parser({**(self.given or {}), **options})
         if isinstance(inputs, torch.utils.data.Dataset) and not isinstance(inputs, Iterable):
             inputs = _Items(inputs)
         return _ready(parser(inputs, tags=tags, initial=initial))
 
-    def _parser(self, **options) -> Parser:
-        if self._batch_size is not None:  # which transformers takes out of the options
-            options = {"batch_size": self._batch_size, **options}
-        return Parser(self.model, tokenizer=self.tokenizer, **{**self._given, **options})
+    def _parser(self, options: dict[str, Any]) -> Parser:
+        known = {"structure": self.structure, "batch_size": self._batch_size}  # of which transformers takes the latter
+        chosen = {name: value for name, value in {**known, **options}.items() if value is not None}
+        return Parser(self.model, tokenizer=self.tokenizer, **chosen)
 
-    def _sanitize_parameters(self, **options):
-        """Keeps the options that the pipeline is made with. The steps, which the base class asks for, have none."""
-        self._given = options
-        self._parser()  # raises errors of options
-        return {}, {}, {}
-
-    def preprocess(self, inputs: Any) -> dict[str, Any]:
-        return {"inputs": inputs}
-
-    def _forward(self, model_inputs: dict[str, Any]) -> dict[str, Any]:
-        return {"parses": self._parser()(model_inputs["inputs"])}
-
-    def postprocess(self, model_outputs: dict[str, Any]) -> Any:
-        return _ready(model_outputs["parses"])
+    def _parameters(self, **options):
+        parser = self._parser(options)
+        postprocess = {"structures": parser.structures, "punctuation": parser.options.punctuation}
+        skipped = skipped_errors(parser.options.skip_long, parser.options.skip_empty)
+        return {"encode": parser.encode, "skipped": skipped}, parser.decoding, postprocess
 
 
 class _Items:
@@ -93,18 +80,21 @@ class DependencyParsingPipeline(ParsingPipeline):
     """`pipeline("dependency-parsing", model=...)`: the dependency trees of sentences. Options as in [`parse`]."""
 
     structure = "dependency"
+    exported = DependencySentencePipeline
 
 
 class ConstituencyParsingPipeline(ParsingPipeline):
     """`pipeline("constituency-parsing", model=...)`: the constituency trees of sentences. Options as in [`parse`]."""
 
     structure = "constituency"
+    exported = ConstituencySentencePipeline
 
 
 class GraphParsingPipeline(ParsingPipeline):
     """`pipeline("graph-parsing", model=...)`: the dependency graphs of sentences. Options as in [`parse`]."""
 
     structure = "graph"
+    exported = GraphSentencePipeline
 
 
 for task, pipeline_class, auto_class, model in (

@@ -16,7 +16,8 @@ from hf_structure.abilities import abilities_of
 from hf_structure.algorithms.graph import expand_tapes, prefix_tapes
 from hf_structure.data.batching import similar_length_batches
 from hf_structure.data.collators import WordCollator
-from hf_structure.data.sentences import is_one_sentence, read_batch
+from hf_structure.data.reading import is_one_sentence, read_all
+from hf_structure.data.sentences import read_batch
 from hf_structure.hub.locating import resolve_model
 from hf_structure.models.g2g_transformer.modeling_g2g_transformer import G2GTransformerForParsing
 from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM
@@ -25,7 +26,7 @@ from hf_structure.models.rng_transformer.modeling_rng_transformer import RNGTran
 from hf_structure.models.transformer_grammar.cache_transformer_grammar import GrammarCache
 from hf_structure.models.transformer_grammar.modeling_transformer_grammar import TransformerGrammarForCausalLM
 from hf_structure.pipelines.attention import structure_inputs, with_eager_attention
-from hf_structure.pipelines.encoding import SentenceEncoder, encode_all, read_all, with_columns
+from hf_structure.pipelines.encoding import SentenceEncoder, encode_all, with_columns
 from hf_structure.pipelines.loading import WordTokenizer, compute_device, load_parser, read_config
 from hf_structure.pipelines.masked_scoring import encode_masked, special_ends
 from hf_structure.pipelines.options import POOLING, WORD_ARRAYS
