@@ -26,6 +26,7 @@ from hf_structure import (
     parse,
     word_arrays,
 )
+from hf_structure.abilities import abilities_of
 from hf_structure.algorithms.graph import prefix_tapes
 from hf_structure.data.sentences import SourceSentence
 from hf_structure.models.transformer_grammar.machine_transformer_grammar import PIECE, WORD
@@ -38,6 +39,11 @@ WORDS = sorted({word for sentence in SENTENCES for word in sentence})
 BEAM = ("gilt", "pushdown", "tg", "dtg")
 PIECES = ("structformer", "rng", "g2g", *BEAM, "gpt2", "bert")
 MODELS = ("udgn", *PIECES)
+
+
+def encoder(model, tokenizer) -> SentenceEncoder:
+    abilities = abilities_of(model.config)
+    return SentenceEncoder.with_abilities(abilities, tokenizer=tokenizer, word_tokenizer=str.split)
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +143,7 @@ def test_arcs_are_the_marginals_of_parse(folders, name):
 def test_pieces_are_pooled(folders, name, pooling):
     model, tokenizer = loaded(folders, name)
     if name == "structformer":
-        encoded = SentenceEncoder.of_model(model, tokenizer, word_tokenizer=str.split)(SourceSentence(SENTENCES[0]))
+        encoded = encoder(model, tokenizer)(SourceSentence(SENTENCES[0]))
         ids, word_ids = encoded["input_ids"], [word + 1 for word in encoded["word_ids"]]
     elif name == "gpt2":
         encoded = encode_subwords(SENTENCES[0], tokenizer)
@@ -220,7 +226,7 @@ def test_transformer_grammars_read_their_trees(folders, name):
 def test_rng_reads_its_tree(folders):
     """The last layer is the one that arcs would be scored from in another round."""
     model, tokenizer = loaded(folders, "rng")
-    encoded = SentenceEncoder.of_model(model, tokenizer, word_tokenizer=str.split)(SourceSentence(SENTENCES[0]))
+    encoded = encoder(model, tokenizer)(SourceSentence(SENTENCES[0]))
     ids, word_ids = (torch.tensor([encoded[part]]) for part in ("input_ids", "word_ids"))
     decoded = model.decode(ids, word_ids=word_ids)
     options = {"initial_heads": decoded.heads[:, 0], "initial_relations": decoded.columns["labels"][:, 0]}
@@ -240,7 +246,7 @@ def test_rng_reads_its_tree(folders):
 def test_g2g_reads_its_first_state(folders):
     """[CLS], the root, two words, [SEP], the others, [SEP]: what the layer reads when it first decides."""
     model, tokenizer = loaded(folders, "g2g")
-    encoded = SentenceEncoder.of_model(model, tokenizer, word_tokenizer=str.split)(SourceSentence(SENTENCES[0]))
+    encoded = encoder(model, tokenizer)(SourceSentence(SENTENCES[0]))
     layers = []
     layer = model.base_model.layers[0]
     hook = layer.register_forward_hook(lambda module, inputs, output: layers.append((inputs[0], output)))

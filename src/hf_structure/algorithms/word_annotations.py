@@ -99,10 +99,11 @@ class Lexicon:
         if rule := self.rules.get((form, xpos)):
             return lemma_of(rule, form)
         unchanged = f"{rules[0].partition('-')[0]}-0+"
-        plausible = [rule for rule in rules if self._is_plausible(rule, form, upos, xpos)] or [unchanged]
-        best, *others = (lemma_of(rule, form) for rule in plausible)
+        plausible = (rule for rule in rules if self._is_plausible(rule, form, upos, xpos))
+        best = lemma_of(next(plausible, unchanged), form)
         if upos not in OPEN_CLASSES or best.lower() == form.lower() or best.lower() in self.lemmas:
             return best
+        others = (lemma_of(rule, form) for rule in plausible)
         return next((lemma for lemma in others if lemma.lower() in self.lemmas), best)
 
     def _is_plausible(self, rule: str, form: str, upos: str, xpos: str) -> bool:

@@ -6,9 +6,9 @@ from functools import cached_property
 from itertools import pairwise, zip_longest
 from typing import Any
 
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
-from hf_structure.abilities import Abilities, abilities_of
+from hf_structure.abilities import Abilities
 from hf_structure.data.normalization import is_punctuation
 from hf_structure.data.sentences import (
     EmptySentenceError,
@@ -76,11 +76,10 @@ class SentenceEncoder:
     encode_words: Callable[[Sequence[str], PreTrainedTokenizerBase], dict[str, list[int]]] = encode
 
     @classmethod
-    def of_model(cls, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, **options) -> "SentenceEncoder":
-        """An encoder that does what a model can read, in the way that it was trained on."""
-        abilities = abilities_of(model.config)
+    def with_abilities(cls, abilities: Abilities, **options) -> "SentenceEncoder":
+        """An encoder for a model with these abilities, which makes ids in the way that the model was trained on."""
         encode_words = encode_subwords if abilities.incremental else encode
-        return cls(tokenizer, abilities=abilities, **{"encode_words": encode_words, **options})
+        return cls(abilities=abilities, **{"encode_words": encode_words, **options})
 
     @cached_property
     def _tag_ids(self) -> dict[str, int] | None:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_structure.abilities import abilities_of
 from hf_structure.data.batching import similar_length_batches
 from hf_structure.data.collators import WordCollator
 from hf_structure.data.conllu import ConlluSentence
@@ -68,7 +69,9 @@ def head_types(
     """
     model, tokenizer = load_model(model, tokenizer, device, *MASKED)
     _check(model, tokenizer)
-    encoder = SentenceEncoder.of_model(model, tokenizer, punctuation="drop", word_tokenizer=str.split)
+    encoder = SentenceEncoder.with_abilities(
+        abilities_of(model.config), tokenizer=tokenizer, punctuation="drop", word_tokenizer=str.split
+    )
     conventions = {"ignore_labels": ignore_labels, "universal_labels": universal_labels}
     encode = partial(_arcs, encoder=encoder, **conventions)
     trees: Any = encode_all(((sentence, {}) for sentence in sentences), encode)

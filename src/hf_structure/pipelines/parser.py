@@ -75,9 +75,10 @@ class Parser:
         loading = (chosen.device, chosen.dtype, chosen.revision, chosen.trust_remote_code)
         self.model, self.tokenizer = load_parser(model, tokenizer, *loading)
         self.abilities = abilities_of(self.model.config)
-        check_input(self.model, self.tokenizer)
-        self.structures = choose_structures(self.model, chosen.structure)
-        self.treebank_id = choose_treebank(self.model, chosen.treebank)
+        model_name = type(self.model).__name__
+        check_input(self.model, self.tokenizer, self.abilities)
+        self.structures = choose_structures(chosen.structure, self.abilities, model_name)
+        self.treebank_id = choose_treebank(chosen.treebank, self.abilities, model_name)
         self._word_tokenizer = choose_tokenizer(self.tokenizer, chosen.word_tokenizer)
         by_model = partial(
             sentence_splitter, self.model, self.tokenizer, self._word_tokenizer, self.treebank_id, chosen.batch_size
@@ -86,16 +87,16 @@ class Parser:
         if sentences == "auto":
             sentences = "model" if self.abilities.segments else "split"
         self._split = choose_splitter(sentences, by_model, self._word_tokenizer, chosen.line_breaks)
-        self.encode = SentenceEncoder.of_model(
-            self.model,
-            self.tokenizer,
+        self.encode = SentenceEncoder.with_abilities(
+            self.abilities,
+            tokenizer=self.tokenizer,
             word_tokenizer=self._word_tokenizer,
             punctuation=chosen.punctuation,
             max_words=chosen.max_words,
             treebank_id=self.treebank_id,
         )
         self.decoding = {"decoder": chosen.decoder, "k": chosen.k, "marginals": chosen.marginals}
-        self.decoding |= search_options(self.model, chosen.beam_size, chosen.rounds)
+        self.decoding |= search_options(chosen.beam_size, chosen.rounds, self.abilities, model_name)
 
     def __call__(self, inputs: Any, *, tags: Any = None, initial: Any = None) -> Any:
         """
@@ -172,48 +173,48 @@ def _as_column(value: Any) -> list | None:
     return None if value is None else [value]
 
 
-def choose_structures(model: PreTrainedModel, structure: str | None) -> tuple[str, ...]:
-    """The requested kinds of structure. Raises `ValueError` for one that the model does not give."""
-    given = abilities_of(model.config).structures
+def choose_structures(structure: str | None, abilities: Abilities, name: str) -> tuple[str, ...]:
+    """The requested kinds of structure. Raises `ValueError` for one that the model of this `name` does not give."""
+    given = abilities.structures
     if structure is None:
         return given
     wanted = ("dependency", "constituency") if structure == "both" else (structure,)
     for kind in wanted:
         if kind not in given:
             names = " and ".join(NAMES[name] for name in given)
-            raise ValueError(f"{type(model).__name__} gives {names}, but no {NAMES[kind]}")
+            raise ValueError(f"{name} gives {names}, but no {NAMES.get(kind, kind)}")
     return wanted
 
 
-def choose_treebank(model: PreTrainedModel, treebank: str | None) -> int | None:
-    """The index of the treebank whose habits are followed. Raises `ValueError` for one that the model has not."""
-    known = abilities_of(model.config).treebanks
+def choose_treebank(treebank: str | None, abilities: Abilities, name: str) -> int | None:
+    """The index of the treebank whose habits are followed. Raises `ValueError` if the model was not trained on it."""
+    known = abilities.treebanks
     if treebank is None:
         return None
     if not known:
-        raise ValueError(f"this {type(model).__name__} follows the habits of one treebank alone: leave treebank out")
+        raise ValueError(f"this {name} follows the habits of one treebank alone: leave treebank out")
     if treebank not in known:
         raise ValueError(f"treebank must be one of {', '.join(known)}, not {treebank!r}")
     return known.index(treebank)
 
 
-def search_options(model: PreTrainedModel, beam_size: int | None, rounds: int | None) -> dict[str, int]:
+def search_options(beam_size: int | None, rounds: int | None, abilities: Abilities, name: str) -> dict[str, int]:
     """Arguments of `decode` for beam and rounds. Raises `ValueError` for those that the model does not take."""
     options = {}
     if beam_size is not None:
-        if not abilities_of(model.config).beam:
-            raise ValueError(f"{type(model).__name__} searches without a beam: leave beam_size out")
+        if not abilities.beam:
+            raise ValueError(f"{name} searches without a beam: leave beam_size out")
         options["beam_size"] = beam_size
     if rounds is not None:
-        if not abilities_of(model.config).rounds:
-            raise ValueError(f"{type(model).__name__} does not refine its trees: leave rounds out")
+        if not abilities.rounds:
+            raise ValueError(f"{name} does not refine its trees: leave rounds out")
         options["num_rounds"] = rounds
     return options
 
 
-def check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+def check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, abilities: Abilities) -> None:
     """Raises `ValueError` if a model cannot read the tokens of a tokenizer."""
-    if not is_word_level(tokenizer) and abilities_of(model.config).reads == "words":
+    if not is_word_level(tokenizer) and abilities.reads == "words":
         raise ValueError(f"{type(model).__name__} reads whole words: a word-level tokenizer is needed")
     tokens = max(tokenizer.get_vocab().values()) + 1
     embeddings: Any = model.get_input_embeddings()

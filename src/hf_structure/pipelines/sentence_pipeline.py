@@ -50,17 +50,19 @@ class SentencePipeline(Pipeline):
         rounds: int | None = None,
         **decoding,
     ):
-        check_input(self.model, self.tokenizer)
-        encode = SentenceEncoder.of_model(
-            self.model,
-            self.tokenizer,
+        abilities = abilities_of(self.model.config)
+        name = type(self.model).__name__
+        check_input(self.model, self.tokenizer, abilities)
+        encode = SentenceEncoder.with_abilities(
+            abilities,
+            tokenizer=self.tokenizer,
             word_tokenizer=choose_tokenizer(self.tokenizer, word_tokenizer),
             punctuation=punctuation,
             max_words=max_words,
-            treebank_id=choose_treebank(self.model, treebank),
+            treebank_id=choose_treebank(treebank, abilities, name),
         )
-        decoding |= search_options(self.model, beam_size, rounds)
-        structures = choose_structures(self.model, structure or self.structure)
+        decoding |= search_options(beam_size, rounds, abilities, name)
+        structures = choose_structures(structure or self.structure, abilities, name)
         return (
             {"encode": encode, "skipped": skipped_errors(skip_long, skip_empty)},
             decoding,

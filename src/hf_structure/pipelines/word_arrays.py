@@ -128,7 +128,7 @@ def word_arrays(
     model, tokenizer = _load(model, tokenizer, device, trust_remote_code)
     words_of = word_splitter(model, tokenizer, word_tokenizer)
     options = {"punctuation": punctuation, "word_tokenizer": words_of, **_encoding(model, tokenizer)}
-    encoder = SentenceEncoder.of_model(model, tokenizer, **options)
+    encoder = SentenceEncoder.with_abilities(abilities_of(model.config), tokenizer=tokenizer, **options)
     batch: Any = sentences if is_one_sentence(sentences) else read_batch(sentences)
     is_one = is_one_sentence(batch)
     sources = read_all([batch] if is_one else batch)
@@ -178,7 +178,7 @@ def _read_batch(
     decoded: Any = None
     wants_arcs = "arcs" in arrays and abilities.marginals
     reads_tree = isinstance(model, RNGTransformerForParsing) and model.config.use_graph_input
-    search = search_options(model, beam_size, None)
+    search = search_options(beam_size, None, abilities, type(model).__name__)
     if wants_arcs or reads_tree or abilities.incremental:
         decoded = decode_batch(encoded, model, marginals=wants_arcs, **search)
     device = compute_device(model)
