@@ -48,10 +48,8 @@ from tqdm import tqdm
 from hf_structure.cli.blocks import Block, BlockFolder, wait_for
 from hf_structure.cli.common import (
     add_input_format,
-    add_model,
-    add_options,
+    add_parsing,
     check_files,
-    described,
     options_of,
     positive,
 )
@@ -65,7 +63,6 @@ from hf_structure.structures.parse import Parse
 from hf_structure.training.launching import check_launcher
 from hf_structure.training.scripts import check_same_run, model_digests, run, source_states
 
-TREES = ("tree", "projective")  # decoders
 FREE = ("batch_size", "device", "output", "overwrite", "skip_long")  # options that a run may go on with others of
 PATIENCE = timedelta(weeks=10)  # processes that are done wait for the slowest
 
@@ -91,13 +88,9 @@ def parse_arguments() -> argparse.Namespace:
         "--output", required=True, metavar="FILE", help="the CoNLL-U file to write: .conllu, .conllu.gz, .conllu.xz"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace the output file if it exists")
-    add_model(parser)
     add_input_format(parser)
-    sentences = {"default": "auto", "help": described("sentences", "%(default)s")}
-    long = {"help": "leave longer sentences out, and count them"}
-    add_options(parser, "sentences", "line_breaks", "word_tokenizer", sentences=sentences)
-    add_options(parser, "decoder", "beam_size", "rounds", "treebank", "punctuation", decoder={"choices": TREES})
-    add_options(parser, "dtype", "batch_size", "max_words", "skip_long", skip_long=long)
+    without = ("structure", "k", "marginals")  # the output has one tree a sentence
+    add_parsing(parser, without, decoder={"choices": ("tree", "projective")})
     number = partial(parser.add_argument, type=positive, metavar="N")
     number("--limit", help="read the first N sentences or rows only")
     number(

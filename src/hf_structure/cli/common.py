@@ -3,6 +3,7 @@
 import argparse
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -61,10 +62,14 @@ def add_device(parser: argparse.ArgumentParser) -> None:
     add_import(parser)
 
 
+# Options of Python alone: files skip empty lines, a terminal shows progress, a revision is part of a model's name.
+OF_PYTHON = ("skip_empty", "progress", "revision")
+
+
 def add_options(parser: argparse.ArgumentParser, *names: str, **changed: dict[str, Any]) -> None:
     """
-    Options of [`ParseOptions`] by their names, with its types, choices, defaults and descriptions; `changed` are
-    arguments of `add_argument` for some of them.
+    Adds options of [`ParseOptions`] by name, with the types, choices, defaults and descriptions that it gives them;
+    `changed` overrides arguments of `add_argument` for some.
     """
     for name in names:
         option = OPTIONS[name]
@@ -72,10 +77,20 @@ def add_options(parser: argparse.ArgumentParser, *names: str, **changed: dict[st
         parser.add_argument(flag, **{**_argument(option), **changed.get(name, {})})
 
 
+def add_parsing(parser: argparse.ArgumentParser, without: Sequence[str] = (), **changed: dict[str, Any]) -> None:
+    """Adds the model and all options of [`ParseOptions`] for a command, except some; `changed` as in `add_options`."""
+    add_model(parser)
+    given = {action.dest for action in parser._actions}
+    names = [name for name in OPTIONS if name not in (*OF_PYTHON, *without, *given)]
+    sentences = {"default": "auto", "help": described("sentences", "%(default)s")}
+    long = {"help": "leave out sentences that are too long, and say how many they were"}
+    add_options(parser, *names, **{"sentences": sentences, "skip_long": long, **changed})
+
+
 def _argument(option: Option) -> dict[str, Any]:
     """The arguments of `add_argument` for an option."""
     shown = "" if option.default in (None, False) else "; default: %(default)s"
-    known: dict[str, Any] = {"help": option.help.replace("%", "%%").rstrip(".") + shown, "default": option.default}
+    known: dict[str, Any] = {"help": _for_commands(option.help) + shown, "default": option.default}
     if option.kind is bool:
         return known | {"action": "store_true"}
     if option.choices:
@@ -85,7 +100,13 @@ def _argument(option: Option) -> dict[str, Any]:
 
 def described(name: str, default: str) -> str:
     """The description of an option of [`ParseOptions`], with another default."""
-    return f"{OPTIONS[name].help.partition(' By default')[0].rstrip('.')}; default: {default}"
+    return f"{_for_commands(OPTIONS[name].help).partition('. By default')[0]}; default: {default}"
+
+
+def _for_commands(description: str) -> str:
+    """A description as help of the command line: without what holds in Python alone."""
+    text = re.sub(r" In Python [^.]*\.", "", description).rstrip(".").replace("%", "%%")
+    return text[0].lower() + text[1:]
 
 
 def options_of(arguments: argparse.Namespace, **changed: Any) -> dict[str, Any]:

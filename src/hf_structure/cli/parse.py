@@ -9,10 +9,8 @@ from typing import IO, TYPE_CHECKING
 from hf_structure.cli.common import (
     add_command,
     add_input_format,
-    add_model,
-    add_options,
+    add_parsing,
     check_inputs,
-    described,
     options_of,
     output_file,
     output_form,
@@ -40,7 +38,6 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "files", nargs="*", metavar="FILE", default=["-"], help="text, CoNLL-U, SDP or brackets; default: stdin"
     )
-    add_model(parser)
     parser.add_argument(
         "--format",
         choices=sorted([*WRITERS, "html"]),
@@ -50,17 +47,12 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
         "--output", metavar="FILE", help="where to write (FILE.partial until it is whole); default: stdout"
     )
     add_input_format(parser)
-    sentences = {"default": "auto", "help": described("sentences", "%(default)s")}
     several = {"help": "the N best trees or graphs of each sentence; not with --format conllu, sdp and brackets"}
     arcs = {"help": "with --format json: the probabilities of all arcs"}
-    long = {"help": "leave out sentences that are too long, and say how many they were"}
-    add_options(parser, "sentences", "line_breaks", "word_tokenizer", sentences=sentences)
-    add_options(parser, "structure", "decoder", "k", "beam_size", k=several)
+    add_parsing(parser, k=several, marginals=arcs)
     parser.add_argument(
         "--refine", action="store_true", help="start from the trees of the CoNLL-U that is read, if the model can"
     )
-    add_options(parser, "rounds", "treebank", "marginals", "punctuation", "dtype", "batch_size", marginals=arcs)
-    add_options(parser, "max_words", "skip_long", skip_long=long)
     parser.add_argument(
         "--spaces_after",
         action="store_true",

@@ -116,9 +116,9 @@ class StructureParser(Pipe):
         return sentences
 
 
-# What spaCy's configurations hold: names and numbers. Words are spaCy's, and a document has one tree a sentence.
-SETTINGS = ("line_breaks", "decoder", "beam_size", "rounds", "punctuation", "treebank", "max_words", "skip_long")
-SETTINGS += ("batch_size", "device", "dtype", "revision", "trust_remote_code")
+# Words and batches are spaCy's, and a document has one tree a sentence.
+NOT_OF_DOCUMENTS = ("sentences", "structure", "k", "marginals", "word_tokenizer", "skip_empty", "progress")
+SETTINGS = [name for name in OPTIONS if name not in NOT_OF_DOCUMENTS]
 DEFAULTS = {name: OPTIONS[name].default for name in SETTINGS} | {"sentences": "auto", "skip_long": True}
 
 

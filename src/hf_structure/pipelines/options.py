@@ -97,9 +97,9 @@ class ParseOptions:
     Args:
         sentences (`"line"`, `"split"`, `"model"`, `"auto"` or `Callable[[str], list[str]]`, *optional*):
             The sentences of raw text: a string, or a line of a file, is one (`line`), rules find them (`split`; for
-            the word tokenizer `unicode`, the rules for any language), the model finds them (`model`), the model if it
-            can, else the rules (`auto`), or a function finds them. By default a string is one, and there is a warning
-            where the rules find several.
+            the word tokenizer `unicode`, the rules for any language), the model finds them (`model`), or the model if
+            it can, else the rules (`auto`). In Python also a function that splits a text. By default a string is one,
+            and there is a warning where the rules find several.
         line_breaks (`"end"` or `"space"`, defaults to `"end"`):
             Whether a line break ends a sentence where sentences are found (`end`), or is white space like any other
             (`space`). An empty line ends one in any case.
@@ -121,8 +121,9 @@ class ParseOptions:
             For a model trained without punctuation: put marks into its tree by rule (`attach`), leave them out of the
             tree (`drop`), or show them to the model as words (`parse`). Marks alone are always parsed as words.
         word_tokenizer (`"english"`, `"spaces"`, `"unicode"` or `Callable`, *optional*):
-            How raw text is split into words: by rules for English, at spaces, by Unicode for any language, or by a
-            function that gives words, and tuples of words for a token that is several. By default as the model says.
+            How raw text is split into words: by rules for English, at spaces, or by Unicode for any language. In
+            Python also a function that gives words, and tuples of words for a token that is several. By default as
+            the model says.
         treebank (`str`, *optional*):
             For a model that has learned from several treebanks: the one whose habits it follows; by default the first.
         max_words (`int`, defaults to 1000):

@@ -1,10 +1,4 @@
-"""
-The parser: sentences of any source in, structures with their text layer out.
-
-A model trained without punctuation does not see any here either: punctuation marks are recognised by their
-characters, removed, and restored to the tree by a rule that keeps a projective tree projective
-([`~hf_structure.algorithms.trees.restore_words`]).
-"""
+"""The parser: sentences of any source in, structures with their text layer out."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
@@ -43,6 +37,10 @@ class Parser:
         parser("It rained. Nobody left.")  # as `parse`
         for parses in parser.pipe(open("notes.txt")):  # one by one, as they come
             ...
+
+    A model trained without punctuation does not see any here either. Marks are recognised by their characters, taken
+    out, and restored to the tree by a rule that keeps a projective tree projective, see
+    [`~hf_structure.algorithms.trees.restore_words`].
 
     Args:
         model (`str`, `Path` or `PreTrainedModel`, defaults to `"rngt-en"`):
