@@ -34,8 +34,8 @@ from measuring import (
 
 import hf_structure
 from hf_structure import StructFormerConfig, StructFormerForMaskedLM, UDGNConfig, UDGNForMaskedLM
-from hf_structure.data.corpus import load_sentences
-from hf_structure.pipelines.loading import load_parser
+from hf_structure.parsing.loading import load_parser
+from hf_structure.text.formats import load_sentences
 
 PARSERS = ["udgn-en", "structformer-en", "rngt-en-fast", "rngt-en"]
 

@@ -42,7 +42,7 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from hf_structure import GiLTConfig, GiLTForCausalLM
 from hf_structure.algorithms.graph import TapeFeatures, expand_tapes, prefix_tapes
-from hf_structure.data.graph_batches import GraphCollator, add_tapes
+from hf_structure.corpora.graph_batches import GraphCollator, add_tapes
 from hf_structure.models.gilt.modeling_gilt import GraphKeys
 from hf_structure.modules.structured_lm.backbones import tape_keys
 from hf_structure.modules.structured_lm.tape_attention import TapeLookup

@@ -24,7 +24,7 @@ PARSING = 0  # in place of the size of a beam
 
 
 def read_words(options: argparse.Namespace) -> list[list[str]]:
-    from hf_structure.data.conllu import read_conllu
+    from hf_structure.text.conllu import read_conllu
 
     sentences = [sentence.forms for sentence in read_conllu(options.file)]
     return sentences[:: options.every][: options.sentences]
@@ -39,8 +39,8 @@ def timed(function: Callable[[], list]) -> tuple[float, list]:
 def work(options: argparse.Namespace) -> None:
     """Prints seconds, tokens or words, and what was found, of one beam."""
     from hf_structure import parse
-    from hf_structure.pipelines.scoring import token_log_probs
-    from hf_structure.tokenization import encode_subwords
+    from hf_structure.scoring.scoring import token_log_probs
+    from hf_structure.text.tokenization import encode_subwords
 
     torch.set_num_threads(1)
     sentences = read_words(options)

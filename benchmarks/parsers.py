@@ -25,9 +25,9 @@ import torch
 from measuring import add_machine_options, fastest, machine, table
 
 import hf_structure
-from hf_structure.abilities import abilities_of
-from hf_structure.data.conllu import ConlluSentence, by_paragraph, raw_text, read_conllu, write_conllu
-from hf_structure.pipelines.loading import load_parser
+from hf_structure.models.abilities import abilities_of
+from hf_structure.parsing.loading import load_parser
+from hf_structure.text.conllu import ConlluSentence, by_paragraph, raw_text, read_conllu, write_conllu
 
 METRICS = ["Sentences", "Words", "UPOS", "XPOS", "UFeats", "Lemmas", "UAS", "LAS", "MLAS"]
 COLUMNS = {"UPOS": "upos", "XPOS": "xpos", "UFeats": "feats", "Lemmas": "lemma", "MLAS": "feats"}  # what they need

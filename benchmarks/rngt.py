@@ -38,9 +38,9 @@ from hf_structure import (
     RNGTransformerConfig,
     RNGTransformerForParsing,
 )
-from hf_structure.data.corpus import load_sentences
 from hf_structure.modules.graph_transformer import Arcs, GraphAttention, GraphTransformerLayer
-from hf_structure.pipelines.loading import load_parser
+from hf_structure.parsing.loading import load_parser
+from hf_structure.text.formats import load_sentences
 
 PARTS = ["parsing", "training"]
 RATIOS = ["times (a)", "times (b)", "share of (c)"]

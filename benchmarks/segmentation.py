@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable
 
 from udtools import udeval
 
-from hf_structure.data.conllu import ConlluSentence, ConlluToken, by_paragraph, raw_text, read_conllu
-from hf_structure.data.text import split_sentences, tokenize
+from hf_structure.text.conllu import ConlluSentence, ConlluToken, by_paragraph, raw_text, read_conllu
+from hf_structure.text.words import split_sentences, tokenize
 
 
 def pysbd() -> Callable[[str], list[str]]:

@@ -20,7 +20,7 @@ import torch
 from measuring import add_machine_options, fastest, high_water, in_a_new_process, machine, table
 
 import hf_structure
-from hf_structure.data.conllu import read_conllu
+from hf_structure.text.conllu import read_conllu
 
 HEAD = ["memory, MiB", "ms a request", "words per second", "from threads", "in lists of 64", "in spaCy"]
 

@@ -27,11 +27,12 @@ from measuring import add_machine_options, fastest, machine, training_step
 from transformers import AutoModelForMaskedLM, TrainingArguments
 
 from hf_structure import MaskedWordCollator, train_word_tokenizer
-from hf_structure.data.batching import TokenBudgetBatchSampler
-from hf_structure.data.corpus import column_numbers, load_sentences
-from hf_structure.data.documents import read_documents
-from hf_structure.data.text import tokenize_words, write_blocks
-from hf_structure.tokenization import encode
+from hf_structure.corpora.batching import TokenBudgetBatchSampler
+from hf_structure.corpora.corpus import column_numbers
+from hf_structure.text.documents import read_documents
+from hf_structure.text.formats import load_sentences
+from hf_structure.text.tokenization import encode
+from hf_structure.text.words import tokenize_words, write_blocks
 from hf_structure.training.arguments import DataArguments
 from hf_structure.training.corpora import NUMBER, NUMBERS, STRINGS, Corpora, Reading, words_of
 from hf_structure.training.scripts import new_config

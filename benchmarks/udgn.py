@@ -26,8 +26,8 @@ from transformers import BertConfig, BertForMaskedLM
 import hf_structure
 from hf_structure import MaskedWordCollator, UDGNConfig, UDGNForMaskedLM
 from hf_structure.algorithms.spanning_tree import max_spanning_tree
-from hf_structure.data.batching import similar_length_batches, token_budget_batches
-from hf_structure.data.corpus import load_sentences
+from hf_structure.corpora.batching import similar_length_batches, token_budget_batches
+from hf_structure.text.formats import load_sentences
 
 
 def seconds(functions: list[Callable[[], object]], options: argparse.Namespace) -> list[float]:

@@ -15,8 +15,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from hf_structure.families import FAMILIES
 from hf_structure.hub.bundled import bundled_models
+from hf_structure.models.families import FAMILIES
 from hf_structure.version import __version__
 
 ROOT = Path(__file__).parents[1]

@@ -55,11 +55,11 @@ from hf_structure.cli.common import (
 )
 from hf_structure.cli.parse import parse_sources
 from hf_structure.cli.records import Corpus, Record, RowSource, open_files
-from hf_structure.data.files import new_file, writing_to
-from hf_structure.data.rows import open_dataset
-from hf_structure.data.sentences import LongSentenceError, SentenceError, SourceSentence
-from hf_structure.pipelines.parser import Parser
+from hf_structure.corpora.rows import open_dataset
+from hf_structure.parsing.parser import Parser
 from hf_structure.structures.parse import Parse
+from hf_structure.text.files import new_file, writing_to
+from hf_structure.text.sentences import LongSentenceError, SentenceError, SourceSentence
 from hf_structure.training.launching import check_launcher
 from hf_structure.training.scripts import check_same_run, model_digests, run, source_states
 

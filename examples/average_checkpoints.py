@@ -17,11 +17,11 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 import hf_structure
 from hf_structure.cli.common import check_empty, run_with_options
-from hf_structure.data.files import writing_to
 from hf_structure.exporting.families import model_classes
 from hf_structure.hub.compact import save_compact
 from hf_structure.hub.user_code import add_import
-from hf_structure.pipelines.loading import load_weights, read_config, read_tokenizer
+from hf_structure.parsing.loading import load_weights, read_config, read_tokenizer
+from hf_structure.text.files import writing_to
 from hf_structure.training.scripts import differences
 
 VOCABULARIES = ("vocab_size", "id2label", "tags")  # settings without which weights mean other things

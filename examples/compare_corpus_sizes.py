@@ -20,10 +20,10 @@ from itertools import accumulate, product
 from pathlib import Path
 
 from hf_structure.cli.common import add_blimp, check_files
-from hf_structure.data.corpus import load_sentences
-from hf_structure.data.files import new_file, new_path
-from hf_structure.data.minimal_pairs import find_tables
+from hf_structure.corpora.minimal_pairs import find_tables
 from hf_structure.drawing.figures import plot_curves
+from hf_structure.text.files import new_file, new_path
+from hf_structure.text.formats import load_sentences
 from hf_structure.training.comparison import (
     add_seeds_argument,
     markdown_table,

@@ -37,18 +37,18 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoTokenizer, TokenizersBackend
 
 from hf_structure import parse
-from hf_structure.abilities import abilities_of
 from hf_structure.cli.common import positive
-from hf_structure.data.corpus import load_sentences
-from hf_structure.data.dyck import closing, depths, opening, partners
-from hf_structure.data.files import new_path
+from hf_structure.corpora.dyck import closing, depths, opening, partners
 from hf_structure.drawing.figures import plot_curves
 from hf_structure.metrics.attachment import attachment_scores, left_chain
 from hf_structure.metrics.constituency import right_branching, unlabeled_f1
 from hf_structure.metrics.graphs import arc_scores
-from hf_structure.pipelines.masked_scoring import pseudo_log_probs
-from hf_structure.pipelines.scoring import choose_beam, is_masked, load_language_model, token_log_probs
-from hf_structure.tokenization import SUBWORD_SPECIAL_TOKENS, encode_subwords, encode_words
+from hf_structure.models.abilities import abilities_of
+from hf_structure.scoring.masked_scoring import pseudo_log_probs
+from hf_structure.scoring.scoring import choose_beam, is_masked, load_language_model, token_log_probs
+from hf_structure.text.files import new_path
+from hf_structure.text.formats import load_sentences
+from hf_structure.text.tokenization import SUBWORD_SPECIAL_TOKENS, encode_subwords, encode_words
 from hf_structure.training.baselines import new_gpt2
 from hf_structure.training.comparison import (
     add_seeds_argument,

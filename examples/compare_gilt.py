@@ -40,10 +40,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from hf_structure import score, train_subword_tokenizer
 from hf_structure.cli.common import add_blimp, check_files, positives
-from hf_structure.data.corpus import load_sentences
-from hf_structure.data.graphs import ANNOTATIONS, average_dependencies, load_graphs
-from hf_structure.data.minimal_pairs import find_tables
-from hf_structure.pipelines.scoring import corpus_scores, count_falls
+from hf_structure.corpora.minimal_pairs import find_tables
+from hf_structure.scoring.scoring import corpus_scores, count_falls
+from hf_structure.text.formats import load_sentences
+from hf_structure.text.graphs import ANNOTATIONS, average_dependencies, load_graphs
 from hf_structure.training.baselines import new_gpt2
 from hf_structure.training.comparison import (
     add_seeds_argument,

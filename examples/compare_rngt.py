@@ -29,11 +29,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hf_structure.cli.common import check_files
-from hf_structure.data.conllu import read_conllu, write_conllu
-from hf_structure.data.corpus import load_sentences
-from hf_structure.data.files import new_file
-from hf_structure.data.normalization import keep_mask
 from hf_structure.metrics.attachment import attachment_scores
+from hf_structure.text.conllu import read_conllu, write_conllu
+from hf_structure.text.files import new_file
+from hf_structure.text.formats import load_sentences
+from hf_structure.text.normalization import keep_mask
 from hf_structure.training.comparison import (
     ATTACHMENT,
     PARTS,

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hf_structure.cli.common import check_files, named_systems
-from hf_structure.data.corpus import load_sentences
 from hf_structure.metrics.attachment import attachment_scores, left_chain, right_chain
 from hf_structure.metrics.constituency import left_branching, right_branching, unlabeled_f1
+from hf_structure.text.formats import load_sentences
 from hf_structure.training.comparison import (
     add_seeds_argument,
     markdown_table,

@@ -28,9 +28,9 @@ from statistics import mean
 from transformers import AutoConfig
 
 from hf_structure import resolve_model
-from hf_structure.data.json_text import parse_json
-from hf_structure.data.tasks import read_table
+from hf_structure.corpora.tasks import read_table
 from hf_structure.metrics.tasks import similarity_scores
+from hf_structure.text.json_text import parse_json
 from hf_structure.training.comparison import (
     add_seeds_argument,
     markdown_table,

@@ -25,10 +25,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from hf_structure.data.corpus import load_sentences
-from hf_structure.data.files import new_path
 from hf_structure.drawing.figures import plot_curves
 from hf_structure.metrics.attachment import attachment_scores, left_chain, right_chain
+from hf_structure.text.files import new_path
+from hf_structure.text.formats import load_sentences
 from hf_structure.training.comparison import (
     add_seeds_argument,
     markdown_table,

@@ -16,8 +16,8 @@ from transformers.utils import logging
 
 from hf_structure.cli.common import check_empty, run_with_options
 from hf_structure.conversion.convert import KINDS, check, convert
-from hf_structure.data.files import writing_to
-from hf_structure.data.json_text import parse_json
+from hf_structure.text.files import writing_to
+from hf_structure.text.json_text import parse_json
 
 MODULES = {"udgn": "models", "structformer": "structformer.structformer"}
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import hf_structure
 from hf_structure.cli.common import run_with_options
-from hf_structure.data.files import open_output
 from hf_structure.drawing.html import render_html
+from hf_structure.text.files import open_output
 
 SENTENCES = [
     "The old man walked slowly along the river.",

@@ -4,7 +4,7 @@ Gives English trees in Universal Dependencies the enhanced graphs that rules mak
     python examples/enhance_trees.py silver.conllu.gz --output silver-enhanced.conllu.gz
     python examples/run_clm.py --annotation enhanced --train_file silver-enhanced.conllu.gz ...
 
-The rules are those of `hf_structure.data.enhancement`: cases, conjuncts, shared and controlled subjects, relative
+The rules are those of `hf_structure.text.enhancement`: cases, conjuncts, shared and controlled subjects, relative
 clauses. They read words and relations only, so that any parser's output will do. How far they go is measured on a
 treebank with graphs:
 
@@ -21,10 +21,10 @@ from collections.abc import Iterable, Iterator
 from tqdm import tqdm
 
 from hf_structure.cli.common import run_with_options
-from hf_structure.data.conllu import ConlluError, ConlluSentence, read_conllu
-from hf_structure.data.enhancement import basic_arcs, enhance, labelled_arcs
-from hf_structure.data.files import new_file
 from hf_structure.metrics.counts import precision_recall_f1
+from hf_structure.text.conllu import ConlluError, ConlluSentence, read_conllu
+from hf_structure.text.enhancement import basic_arcs, enhance, labelled_arcs
+from hf_structure.text.files import new_file
 from hf_structure.training.comparison import markdown_table, percent
 
 ROWS = ("trees", "graphs", "beyond trees")

@@ -21,16 +21,16 @@ from itertools import islice
 from tqdm import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_structure.abilities import abilities_of
 from hf_structure.cli.common import add_model, add_options, positive, run_with_options
-from hf_structure.data.conllu import ConlluError, ConlluSentence, read_conllu
-from hf_structure.data.files import new_file
-from hf_structure.data.text import numbered_blocks
-from hf_structure.data.ud_folders import find_treebanks, treebank_files, treebank_name
+from hf_structure.corpora.ud_folders import find_treebanks, treebank_files, treebank_name
 from hf_structure.metrics.conll18 import conll18_scores
-from hf_structure.pipelines.loading import load_parser
-from hf_structure.pipelines.parsing import parse
+from hf_structure.models.abilities import abilities_of
+from hf_structure.parsing.loading import load_parser
+from hf_structure.parsing.parse import parse
 from hf_structure.structures.parse import Parse
+from hf_structure.text.conllu import ConlluError, ConlluSentence, read_conllu
+from hf_structure.text.files import new_file
+from hf_structure.text.words import numbered_blocks
 
 SCORES = {"UAS": None, "LAS": None, "UPOS": "upos", "UFeats": "feats", "Lemmas": "lemma"}  # and their columns
 

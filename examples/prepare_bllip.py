@@ -22,7 +22,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from hf_structure.cli.common import run_with_options
-from hf_structure.data.treebanks import find_sections, write_split
+from hf_structure.corpora.treebanks import find_sections, write_split
 
 # fmt: off
 SECTIONS = {

@@ -29,9 +29,9 @@ from typing import NamedTuple
 from tqdm import tqdm
 
 from hf_structure.cli.common import run_with_options
-from hf_structure.data.documents import Catalogue, Choice, read_documents
-from hf_structure.data.files import compression_of, new_file, new_path, plain_path
-from hf_structure.data.text import WORD_TOKENIZERS, split_sentences
+from hf_structure.text.documents import Catalogue, Choice, read_documents
+from hf_structure.text.files import compression_of, new_file, new_path, plain_path
+from hf_structure.text.words import WORD_TOKENIZERS, split_sentences
 
 BLOCK = 1 << 22  # characters that a worker is given
 

@@ -18,9 +18,9 @@ from tqdm import tqdm
 
 from hf_structure.cli.common import run_with_options
 from hf_structure.cli.groups import genre_of
-from hf_structure.data.conllu import ConlluSentence, by_paragraph, raw_text, read_conllu
-from hf_structure.data.files import new_file
-from hf_structure.data.normalization import keep_mask
+from hf_structure.text.conllu import ConlluSentence, by_paragraph, raw_text, read_conllu
+from hf_structure.text.files import new_file
+from hf_structure.text.normalization import keep_mask
 
 
 def with_genres(sentences: Iterable[ConlluSentence]) -> Iterator[tuple[ConlluSentence, str | None]]:

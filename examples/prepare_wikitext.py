@@ -22,8 +22,8 @@ from collections.abc import Iterable, Iterator
 from tqdm import tqdm
 
 from hf_structure.cli.common import run_with_options
-from hf_structure.data.files import new_file
-from hf_structure.data.text import numbered_lines
+from hf_structure.text.files import new_file
+from hf_structure.text.words import numbered_lines
 
 _INSIDE_NUMBER = re.compile(r" @([,.])@ ")
 _MARK = re.compile(r"@([-,.])@")

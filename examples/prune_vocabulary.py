@@ -37,8 +37,8 @@ from transformers import (
 
 from hf_structure import AutoModelForDependencyParsing, G2GTransformerConfig, RNGTransformerConfig
 from hf_structure.cli.common import check_empty, run_with_options
-from hf_structure.data.corpus import load_sentences
-from hf_structure.data.files import writing_to
+from hf_structure.text.files import writing_to
+from hf_structure.text.formats import load_sentences
 
 CONTINUATION = "##"
 INVISIBLE = "\u200b\u200c\u200e\u200f\ufeff"

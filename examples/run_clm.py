@@ -53,22 +53,23 @@ from transformers import (
 
 import hf_structure
 from hf_structure import GiLTConfig, GiLTForCausalLM, GraphCollator, TransformerGrammarConfig
-from hf_structure.abilities import abilities_of
 from hf_structure.algorithms.attachments import spans_to_attachments, token_spans
 from hf_structure.algorithms.graph import TapeFeatures
-from hf_structure.data.binary_trees import load_binary_trees, load_constituents, load_projective_trees
-from hf_structure.data.bracket_tree import UNLABELLED
-from hf_structure.data.collators import CausalCollator
-from hf_structure.data.corpus import column_numbers, load_sentences
-from hf_structure.data.graph_batches import add_tapes
-from hf_structure.data.graphs import ANNOTATIONS, load_graphs
-from hf_structure.data.text import WORD_TOKENIZERS
+from hf_structure.corpora.binary_trees import load_binary_trees, load_constituents, load_projective_trees
+from hf_structure.corpora.collators import CausalCollator
+from hf_structure.corpora.corpus import column_numbers
+from hf_structure.corpora.graph_batches import add_tapes
 from hf_structure.exporting.families import is_registered, model_classes
-from hf_structure.families import FAMILIES, families_of
 from hf_structure.hub.suggestions import did_you_mean
+from hf_structure.models.abilities import abilities_of
+from hf_structure.models.families import FAMILIES, families_of
 from hf_structure.models.transformer_grammar.actions_transformer_grammar import at_tokens, tree_actions
-from hf_structure.pipelines.loading import load_trained, read_config, read_tokenizer
-from hf_structure.tokenization import SUBWORD_KINDS, encode_subwords, inner_pieces, train_subword_tokenizer
+from hf_structure.parsing.loading import load_trained, read_config, read_tokenizer
+from hf_structure.text.bracket_tree import UNLABELLED
+from hf_structure.text.formats import load_sentences
+from hf_structure.text.graphs import ANNOTATIONS, load_graphs
+from hf_structure.text.tokenization import SUBWORD_KINDS, encode_subwords, inner_pieces, train_subword_tokenizer
+from hf_structure.text.words import WORD_TOKENIZERS
 from hf_structure.training.arguments import ModelArguments, RunArguments, option
 from hf_structure.training.command_line import parse_command_line
 from hf_structure.training.corpora import NUMBER, NUMBERS, PAIRS, STRINGS, Corpora, Reading, words_of

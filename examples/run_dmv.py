@@ -27,10 +27,10 @@ import torch
 from tqdm import tqdm
 
 from hf_structure.cli.common import positive, run_with_options
-from hf_structure.data.conllu import ConlluError, ConlluSentence, read_conllu, write_conllu
-from hf_structure.data.files import new_file
-from hf_structure.data.normalization import keep_mask
 from hf_structure.metrics.attachment import attachment_scores, left_chain, right_chain
+from hf_structure.text.conllu import ConlluError, ConlluSentence, read_conllu, write_conllu
+from hf_structure.text.files import new_file
+from hf_structure.text.normalization import keep_mask
 from hf_structure.training.comparison import markdown_table, score_cells
 
 LEFT, RIGHT = 0, 1

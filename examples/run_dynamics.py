@@ -22,21 +22,21 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure import parse
-from hf_structure.abilities import abilities_of
 from hf_structure.cli.common import named_systems, positive
-from hf_structure.data.batching import similar_length_batches
-from hf_structure.data.collators import MaskedWordCollator
-from hf_structure.data.corpus import load_sentences
-from hf_structure.data.files import new_path
-from hf_structure.data.minimal_pairs import find_tables
+from hf_structure.corpora.batching import similar_length_batches
+from hf_structure.corpora.collators import MaskedWordCollator
+from hf_structure.corpora.minimal_pairs import find_tables
 from hf_structure.drawing.figures import plot_curves
 from hf_structure.hub.user_code import add_import
 from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.metrics.constituency import unlabeled_f1
 from hf_structure.metrics.head_positions import commonest_head
 from hf_structure.metrics.perplexity import masked_log_likelihood, masked_perplexity
-from hf_structure.pipelines.loading import MASKED, load_model
-from hf_structure.tokenization import encode
+from hf_structure.models.abilities import abilities_of
+from hf_structure.parsing.loading import MASKED, load_model
+from hf_structure.text.files import new_path
+from hf_structure.text.formats import load_sentences
+from hf_structure.text.tokenization import encode
 from hf_structure.training.comparison import markdown_table, percent, run_script
 from hf_structure.training.scripts import (
     check_same_run,

@@ -60,14 +60,14 @@ from transformers import (
 
 import hf_structure
 from hf_structure import GraphCollator, WordCollator, add_tapes
-from hf_structure.abilities import abilities_of
 from hf_structure.algorithms.graph import TapeFeatures
-from hf_structure.data.pre_tokenization import prepare_for_pipelines
-from hf_structure.data.tasks import TASKS, SentenceCollator, Task, TaskCollator, read_table, task_examples
-from hf_structure.pipelines.encoding import seen_mask
-from hf_structure.pipelines.loading import CAUSAL, load_model, load_weights
-from hf_structure.pipelines.scoring import word_splitter
-from hf_structure.tokenization import encode, encode_subwords
+from hf_structure.corpora.tasks import TASKS, SentenceCollator, Task, TaskCollator, read_table, task_examples
+from hf_structure.models.abilities import abilities_of
+from hf_structure.parsing.encoding import seen_mask
+from hf_structure.parsing.loading import CAUSAL, load_model, load_weights
+from hf_structure.scoring.scoring import word_splitter
+from hf_structure.text.pre_tokenization import prepare_for_pipelines
+from hf_structure.text.tokenization import encode, encode_subwords
 from hf_structure.training.arguments import DataArguments, RunArguments, TrainedModelArguments, option
 from hf_structure.training.command_line import parse_command_line
 from hf_structure.training.corpora import without_long

@@ -33,9 +33,9 @@ import pandas
 from hf_structure import score_table
 from hf_structure.cli.common import add_masking, add_model, add_scoring, positives
 from hf_structure.cli.score_tables import add_layout, layout_of
-from hf_structure.data.files import new_path
-from hf_structure.data.items import read_item_rows
-from hf_structure.pipelines.options import CORRECTIONS, DEFAULT_SCORER
+from hf_structure.corpora.items import read_item_rows
+from hf_structure.parsing.options import CORRECTIONS, DEFAULT_SCORER
+from hf_structure.text.files import new_path
 from hf_structure.training.comparison import markdown_table
 from hf_structure.training.scripts import check_same_run, file_digests, model_digests, run, write_json, write_text
 

@@ -38,19 +38,19 @@ from datasets import Dataset
 from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedTokenizerBase
 
 import hf_structure
-from hf_structure.abilities import abilities_of
-from hf_structure.data.collators import MaskedWordCollator
-from hf_structure.data.corpus import load_sentences
-from hf_structure.data.text import WORD_TOKENIZERS
-from hf_structure.families import FAMILIES, families_of
-from hf_structure.pipelines.loading import load_trained, read_tokenizer
-from hf_structure.tokenization import (
+from hf_structure.corpora.collators import MaskedWordCollator
+from hf_structure.models.abilities import abilities_of
+from hf_structure.models.families import FAMILIES, families_of
+from hf_structure.parsing.loading import load_trained, read_tokenizer
+from hf_structure.text.formats import load_sentences
+from hf_structure.text.tokenization import (
     SUBWORD_KINDS,
     encode,
     is_word_level,
     train_subword_tokenizer,
     train_word_tokenizer,
 )
+from hf_structure.text.words import WORD_TOKENIZERS
 from hf_structure.training.arguments import ModelArguments, RunArguments, option
 from hf_structure.training.command_line import parse_command_line
 from hf_structure.training.corpora import NUMBER, NUMBERS, PAIRS, STRINGS, Corpora, Reading, is_annotated, words_of

@@ -46,7 +46,7 @@ from tqdm import tqdm
 
 from hf_structure import SentenceScore, score
 from hf_structure.cli.common import add_masking, add_model, add_scoring, positive
-from hf_structure.data.minimal_pairs import (
+from hf_structure.corpora.minimal_pairs import (
     PRESETS,
     MinimalPair,
     PairLayout,
@@ -54,9 +54,9 @@ from hf_structure.data.minimal_pairs import (
     measure_of,
     read_pairs,
 )
-from hf_structure.data.sentences import SentenceError
-from hf_structure.pipelines.options import DEFAULT_SCORER
-from hf_structure.pipelines.scoring import choose_beam, is_masked, load_language_model, word_splitter
+from hf_structure.parsing.options import DEFAULT_SCORER
+from hf_structure.scoring.scoring import choose_beam, is_masked, load_language_model, word_splitter
+from hf_structure.text.sentences import SentenceError
 from hf_structure.training.comparison import markdown_table, percent
 from hf_structure.training.scripts import (
     check_same_run,

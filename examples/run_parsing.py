@@ -63,25 +63,26 @@ import hf_structure
 from hf_structure import AutoModelForDependencyParsing, G2GTransformerConfig, ParsingCollator, RNGTransformerConfig
 from hf_structure.algorithms.trees import is_tree
 from hf_structure.algorithms.word_annotations import features_label, lemma_rule
-from hf_structure.data.collators import IGNORE_INDEX, TEACHER
-from hf_structure.data.conllu import PARAGRAPHS, ConlluSentence, read_conllu
-from hf_structure.data.corpus import GRAPH_FORMATS, column_numbers, guess_format
-from hf_structure.data.files import plain_path
-from hf_structure.data.lexicons import known_lemmas, known_words
-from hf_structure.data.normalization import keep_mask
-from hf_structure.data.text import WORD_TOKENIZERS, numbered_lines
-from hf_structure.data.ud_folders import treebank_files, treebank_name
-from hf_structure.families import families_of
+from hf_structure.corpora.collators import IGNORE_INDEX, TEACHER
+from hf_structure.corpora.corpus import column_numbers
+from hf_structure.corpora.ud_folders import treebank_files, treebank_name
+from hf_structure.models.families import families_of
 from hf_structure.models.g2g_transformer.states_g2g_transformer import why_unusable
-from hf_structure.pipelines.encoding import encode_beside
-from hf_structure.pipelines.loading import load_trained, own_tokenizer, read_tokenizer
-from hf_structure.tokenization import (
+from hf_structure.parsing.encoding import encode_beside
+from hf_structure.parsing.loading import load_trained, own_tokenizer, read_tokenizer
+from hf_structure.text.conllu import PARAGRAPHS, ConlluSentence, read_conllu
+from hf_structure.text.files import plain_path
+from hf_structure.text.formats import GRAPH_FORMATS, guess_format
+from hf_structure.text.lexicons import known_lemmas, known_words
+from hf_structure.text.normalization import keep_mask
+from hf_structure.text.tokenization import (
     SUBWORD_KINDS,
     encode,
     is_word_level,
     train_subword_tokenizer,
     train_word_tokenizer,
 )
+from hf_structure.text.words import WORD_TOKENIZERS, numbered_lines
 from hf_structure.training.arguments import DataArguments, ModelArguments, RunArguments, option
 from hf_structure.training.command_line import parse_command_line
 from hf_structure.training.corpora import NUMBER, NUMBERS, STRINGS, Corpora, Reading, words_of

@@ -34,8 +34,6 @@ from tqdm import tqdm
 
 from hf_structure import SentenceScore, score
 from hf_structure.cli.common import add_model, add_scoring, positive
-from hf_structure.data.json_text import load_json
-from hf_structure.data.sentences import SentenceError
 from hf_structure.metrics.syntax_suites import (
     PREDICTIONS,
     Item,
@@ -49,9 +47,11 @@ from hf_structure.metrics.syntax_suites import (
     sentence_of,
     suite_score,
 )
-from hf_structure.pipelines.loading import CAUSAL, load_model
-from hf_structure.pipelines.options import DEFAULT_SCORER
-from hf_structure.pipelines.scoring import choose_beam
+from hf_structure.parsing.loading import CAUSAL, load_model
+from hf_structure.parsing.options import DEFAULT_SCORER
+from hf_structure.scoring.scoring import choose_beam
+from hf_structure.text.json_text import load_json
+from hf_structure.text.sentences import SentenceError
 from hf_structure.training.comparison import markdown_table, percent
 from hf_structure.training.scripts import check_same_run, file_digests, model_digests, run, write_json, write_text
 

@@ -10,10 +10,10 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM,
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 import hf_structure
-from hf_structure.abilities import abilities_of
 from hf_structure.algorithms.distance import decode_trees
 from hf_structure.algorithms.spanning_tree import arc_marginals, max_spanning_tree
-from hf_structure.deployment import export_parser
+from hf_structure.exporting.deployment import export_parser
+from hf_structure.models.abilities import abilities_of
 
 GOLDEN = Path(__file__).parent / "golden"
 MEGABYTES = {

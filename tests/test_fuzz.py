@@ -20,22 +20,22 @@ import torch
 from running import load_script
 
 from hf_structure import parse
-from hf_structure.data.brackets import read_brackets
-from hf_structure.data.conllu import read_conllu
-from hf_structure.data.corpus import load_sentences
-from hf_structure.data.documents import Catalogue, read_documents
-from hf_structure.data.files import COMPRESSIONS
-from hf_structure.data.graphs import load_graphs
-from hf_structure.data.minimal_pairs import PRESETS, read_pairs
-from hf_structure.data.rows import open_file
-from hf_structure.data.sdp import read_sdp
-from hf_structure.data.tasks import TASKS, read_table, task_examples
-from hf_structure.data.text import numbered_lines, read_text, tokenize_words
+from hf_structure.corpora.minimal_pairs import PRESETS, read_pairs
+from hf_structure.corpora.rows import open_file
+from hf_structure.corpora.tasks import TASKS, read_table, task_examples
 from hf_structure.metrics.formulas import FormulaError, parse_formula
 from hf_structure.metrics.syntax_suites import read_suite
 from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.dependency_graph import DependencyGraph
 from hf_structure.structures.dependency_tree import DependencyTree
+from hf_structure.text.brackets import read_brackets
+from hf_structure.text.conllu import read_conllu
+from hf_structure.text.documents import Catalogue, read_documents
+from hf_structure.text.files import COMPRESSIONS
+from hf_structure.text.formats import load_sentences
+from hf_structure.text.graphs import load_graphs
+from hf_structure.text.sdp import read_sdp
+from hf_structure.text.words import numbered_lines, read_text, tokenize_words
 
 FIRST_SEED = int(os.environ.get("HF_STRUCTURE_FUZZ_SEED", 0))
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 import hf_structure
 from hf_structure.cli.main import main
-from hf_structure.data.conllu import read_conllu
-from hf_structure.data.normalization import is_punctuation, normalize_word
-from hf_structure.data.scripts import script_sentence_spans
-from hf_structure.data.text import find_words, split_sentences, tokenize_words, unicode_words
+from hf_structure.text.conllu import read_conllu
+from hf_structure.text.normalization import is_punctuation, normalize_word
+from hf_structure.text.scripts import script_sentence_spans
+from hf_structure.text.words import find_words, split_sentences, tokenize_words, unicode_words
 
 # Words with spaces between them, of sentences as they are written.
 WORDS = {

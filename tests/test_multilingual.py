@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import hf_structure
-from hf_structure.pipelines.loading import load_parser
+from hf_structure.parsing.loading import load_parser
 
 FOLDER = Path(__file__).parents[1] / "model_cards" / "rngt-multilingual"
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="not in archives: the model is too large")

@@ -12,11 +12,11 @@ import transformers
 from transformers import CONFIG_MAPPING
 
 import hf_structure
-from hf_structure.auto import AutoModelForConstituencyParsing
 from hf_structure.cli.render import FIGURES as KINDS
-from hf_structure.families import FAMILIES
-from hf_structure.import_hooks import _Follower, import_after
+from hf_structure.models.families import FAMILIES
 from hf_structure.models.udgn.configuration_udgn import UDGNConfig
+from hf_structure.registration.auto import AutoModelForConstituencyParsing
+from hf_structure.registration.import_hooks import _Follower, import_after
 
 TREE = "1\tHi\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
 LIGHT = """

@@ -67,7 +67,7 @@ def test_code_compiles_and_its_names_exist(path):
 
 
 def test_a_wrong_name_is_noticed():
-    tree = ast.parse("import hf_structure\nhf_structure.sparse('x')\nfrom hf_structure.data.text import read_words")
+    tree = ast.parse("import hf_structure\nhf_structure.sparse('x')\nfrom hf_structure.text.words import read_words")
     assert missing_names(tree) == ["read_words", "sparse"] or missing_names(tree) == ["sparse", "read_words"]
 
 

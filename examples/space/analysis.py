@@ -8,13 +8,13 @@ from html import escape
 from typing import TYPE_CHECKING
 
 import hf_structure
-from hf_structure.abilities import abilities_of
-from hf_structure.data.sentences import SentenceError
 from hf_structure.drawing.figures import plot_marginals
 from hf_structure.drawing.html import picture, rank_title
 from hf_structure.hub.locating import short_names
-from hf_structure.pipelines.loading import load_parser
+from hf_structure.models.abilities import abilities_of
+from hf_structure.parsing.loading import load_parser
 from hf_structure.structures import DependencyGraph, DependencyTree, Parse
+from hf_structure.text.sentences import SentenceError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from hf_structure.forks import lock_held_over_forks
-from hf_structure.import_hooks import import_after
+from hf_structure.registration.forks import lock_held_over_forks
+from hf_structure.registration.import_hooks import import_after
 from hf_structure.version import __version__ as __version__
 
 _STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_text("utf-8"))
@@ -33,6 +33,6 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-import_after("transformers.models.auto.configuration_auto", "hf_structure.auto_configurations")
-import_after("transformers.models.auto.modeling_auto", "hf_structure.auto")
-import_after("transformers.pipelines", "hf_structure.pipelines.tasks")
+import_after("transformers.models.auto.configuration_auto", "hf_structure.registration.auto_configurations")
+import_after("transformers.models.auto.modeling_auto", "hf_structure.registration.auto")
+import_after("transformers.pipelines", "hf_structure.parsing.pipelines")

@@ -14,8 +14,8 @@ from hf_structure.algorithms.graph import (
     prefix_tapes,
     replay,
 )
-from hf_structure.data.graph_batches import pad_graphs
-from hf_structure.data.graphs import load_graphs
+from hf_structure.corpora.graph_batches import pad_graphs
+from hf_structure.text.graphs import load_graphs
 
 SETTINGS = {
     "paper": TapeFeatures(),

@@ -15,7 +15,7 @@ from hf_structure.algorithms.transitions import (
     projective_order,
 )
 from hf_structure.algorithms.trees import is_projective, is_tree
-from hf_structure.data.conllu import read_conllu
+from hf_structure.text.conllu import read_conllu
 
 with_and_without_swap = pytest.mark.parametrize("swap", [False, True], ids=["projective", "swap"])
 

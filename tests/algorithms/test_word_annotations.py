@@ -13,8 +13,8 @@ from hf_structure.algorithms.word_annotations import (
     lemma_of,
     lemma_rule,
 )
-from hf_structure.data.conllu import ConlluSentence
-from hf_structure.data.lexicons import known_lemmas, known_words
+from hf_structure.text.conllu import ConlluSentence
+from hf_structure.text.lexicons import known_lemmas, known_words
 
 
 @pytest.mark.parametrize(

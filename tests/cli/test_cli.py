@@ -24,13 +24,13 @@ from hf_structure import (
 )
 from hf_structure.cli import results as cli_results
 from hf_structure.cli.main import main
-from hf_structure.data.brackets import read_brackets
-from hf_structure.data.conllu import COLUMNS, read_conllu
-from hf_structure.data.files import open_input
-from hf_structure.data.sentences import SourceSentence
 from hf_structure.metrics.attachment import attachment_scores, score_sentences
 from hf_structure.metrics.conll18 import conll18_scores
 from hf_structure.metrics.error_analysis import error_analysis
+from hf_structure.text.brackets import read_brackets
+from hf_structure.text.conllu import COLUMNS, read_conllu
+from hf_structure.text.files import open_input
+from hf_structure.text.sentences import SourceSentence
 from hf_structure.version import __version__
 
 TEXT = 'She can\'t sleep.\n\nThe cat chased the "old" dog!\n'
@@ -251,7 +251,7 @@ def test_trees_are_in_the_file_as_soon_as_they_are_made(run, folder, monkeypatch
             yield SourceSentence(["cat"])
 
     monkeypatch.setattr(cli_results, "read_files", sentences)
-    monkeypatch.setattr("hf_structure.pipelines.parser.WINDOW", 1)
+    monkeypatch.setattr("hf_structure.parsing.parser.WINDOW", 1)
     run("parse", "--model", folder, "--batch_size", "1", "--output", "out.txt")
     assert written == [0, 1, 2, 3]
     assert not Path("out.txt.partial").exists()

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from transformers import AutoModelForMaskedLM
 
-from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
+from hf_structure.text.conllu import ConlluSentence, read_conllu, write_conllu
 
 WORDS = ["the", "cat", "slept"]
 TREES = {"a": [2, 3, 0], "b": [2, 3, 0], "c": [3, 0, 2]}

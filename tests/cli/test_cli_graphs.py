@@ -12,13 +12,13 @@ from transformers import AutoTokenizer
 
 from hf_structure import DependencyGraph, load_graphs, parse
 from hf_structure.cli import figures
-from hf_structure.data.conllu import read_conllu
-from hf_structure.data.reading import unread_sentences
-from hf_structure.data.sdp import read_sdp
 from hf_structure.drawing.attention_figures import plot_attention
 from hf_structure.drawing.graph_figures import plot_circuits
 from hf_structure.metrics import arc_scores
-from hf_structure.pipelines.attention import sentence_attention
+from hf_structure.probing.attention import sentence_attention
+from hf_structure.text.conllu import read_conllu
+from hf_structure.text.reading import unread_sentences
+from hf_structure.text.sdp import read_sdp
 
 TEXT = "She can't sleep.\n\nthe cat saw a dog\n"
 WORDS = [["She", "ca", "n't", "sleep", "."], ["the", "cat", "saw", "a", "dog"]]

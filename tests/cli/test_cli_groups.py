@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hf_structure.data.conllu import read_conllu
 from hf_structure.metrics.attachment import score_sentences
+from hf_structure.text.conllu import read_conllu
 
 DOCUMENTS = [
     "# newdoc id = GUM_news_a\n# meta::source = web",

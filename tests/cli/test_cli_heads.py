@@ -8,8 +8,8 @@ from matplotlib.image import imread
 from tiny_models import TINY, randomise, save
 
 from hf_structure import StructFormerConfig, StructFormerForMaskedLM, UDGNConfig, UDGNForMaskedLM, build_word_tokenizer
-from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
-from hf_structure.pipelines.head_types import head_types
+from hf_structure.probing.head_types import head_types
+from hf_structure.text.conllu import ConlluSentence, read_conllu, write_conllu
 
 WORDS = ["the", "cat", "slept", "she", "dogs"]
 LABELS = ["det", "nsubj", "root"]

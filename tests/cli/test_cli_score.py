@@ -10,8 +10,8 @@ from transformers import AutoTokenizer, GPT2Config
 from hf_structure import GiLTConfig, GiLTForCausalLM, corpus_scores, score
 from hf_structure.cli import results as cli_results
 from hf_structure.cli import score as cli_score
-from hf_structure.data.sentences import SourceSentence
-from hf_structure.pipelines.scoring import count_falls
+from hf_structure.scoring.scoring import count_falls
+from hf_structure.text.sentences import SourceSentence
 
 TEXT = "The cat can't sleep.\nDogs chase \t cats.\n"
 LINES = ["The cat can't sleep.", "Dogs chase \t cats."]

@@ -8,7 +8,7 @@ import pytest
 from udtools.validator import Validator
 
 from hf_structure import Parses, parse
-from hf_structure.data.conllu import read_conllu, write_conllu
+from hf_structure.text.conllu import read_conllu, write_conllu
 
 TEXT = "Hi all,I don't know it's me  Yes!\n\n#wow http://x.org/ it\nisn't :-) he left\n"
 LINES = [line for line in TEXT.split("\n") if line]

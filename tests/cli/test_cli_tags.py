@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hf_structure import parse
-from hf_structure.data.conllu import read_conllu
+from hf_structure.text.conllu import read_conllu
 
 WORDS = [["the", "cat", "saw", "."], ["she", "slept"]]
 TAGS = [["DT", "NN", "VB", "."], ["NN", "VB"]]

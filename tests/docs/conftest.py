@@ -8,7 +8,7 @@ import pytest
 from documents import ROOT
 from transformers import CONFIG_MAPPING, AutoModelForMaskedLM
 
-from hf_structure.auto import AutoModelForDependencyParsing
+from hf_structure.registration.auto import AutoModelForDependencyParsing
 
 
 @pytest.fixture(autouse=True)

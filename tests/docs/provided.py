@@ -28,7 +28,7 @@ from tiny_models import (
 )
 
 from hf_structure import UDGNConfig, UDGNForMaskedLM, build_word_tokenizer
-from hf_structure.data.sdp import HEADER
+from hf_structure.text.sdp import HEADER
 
 # Word, tag, head and relation.
 SENTENCES = [

@@ -31,7 +31,7 @@ OLD = {"en_ewt": "en_ewt2017"}
 TREEBANKS = {"EWT 2.16": {}, "EWT 2017": OLD, "GUM": GUM}
 CONLL18 = ("UPOS", "XPOS", "UFeats", "Lemmas", "UAS", "LAS", "MLAS")
 F1 = r" +[\d.]+ +[\d.]+"  # precision and recall stand before it
-CHAIN = "python - <<'END'\nfrom hf_structure.data.conllu import read_conllu, write_conllu\nsentences ="
+CHAIN = "python - <<'END'\nfrom hf_structure.text.conllu import read_conllu, write_conllu\nsentences ="
 
 PRINTED = 0.0051  # by as much the commands round
 

@@ -12,8 +12,8 @@ import yaml
 from documents import DOCUMENTS, FENCED, ROOT, read
 
 import hf_structure
-from hf_structure.families import FAMILIES
 from hf_structure.hub.locating import short_names
+from hf_structure.models.families import FAMILIES
 from hf_structure.version import __version__
 
 NOTEBOOK = {

@@ -8,7 +8,7 @@ from tiny_models import new_gilt, new_gpt2, new_pushdown
 from transformers import AutoTokenizer
 
 from hf_structure import train_subword_tokenizer
-from hf_structure.data.conllu import ConlluSentence, write_conllu
+from hf_structure.text.conllu import ConlluSentence, write_conllu
 
 
 @pytest.fixture(scope="session")

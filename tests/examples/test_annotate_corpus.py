@@ -24,8 +24,8 @@ from hf_structure.cli import blocks as blocks_module
 from hf_structure.cli.blocks import BlockFolder
 from hf_structure.cli.parse import parse_sources
 from hf_structure.cli.records import open_files
-from hf_structure.data.conllu import read_conllu
-from hf_structure.data.text import split_sentences, tokenize_words
+from hf_structure.text.conllu import read_conllu
+from hf_structure.text.words import split_sentences, tokenize_words
 
 command = partial(running.command, "annotate_corpus.py")
 

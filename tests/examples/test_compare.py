@@ -12,9 +12,9 @@ from transformers import GPT2LMHeadModel
 
 from hf_structure import PushdownLMConfig
 from hf_structure.cli import main
-from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
-from hf_structure.data.corpus import load_sentences
-from hf_structure.data.sdp import SdpSentence, write_sdp
+from hf_structure.text.conllu import ConlluSentence, read_conllu, write_conllu
+from hf_structure.text.formats import load_sentences
+from hf_structure.text.sdp import SdpSentence, write_sdp
 from hf_structure.training.comparison import PARTS, attachment_cells, score_cells, seed_folder
 
 PARSING = {"uas": 0.91, "las": 0.875, "uas_no_punct": 0.9, "las_no_punct": 0.86}
@@ -711,7 +711,7 @@ def test_what_texts_are_made_of_is_written_before_them(compare_sizes, tmp_path, 
     def kill(*arguments, **options):
         raise OSError("killed")
 
-    monkeypatch.setattr("hf_structure.data.files.new_file", kill)  # the texts', not that of the options
+    monkeypatch.setattr("hf_structure.text.files.new_file", kill)  # the texts', not that of the options
     with pytest.raises(OSError, match="killed"):
         compare_sizes("--configs", "a.json", "--sizes", "100")
     assert json.loads((tmp_path / "out" / "texts" / "options.json").read_text())["sizes"] == [100]

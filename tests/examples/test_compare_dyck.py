@@ -20,13 +20,13 @@ from hf_structure import (
     score,
     train_word_tokenizer,
 )
-from hf_structure.abilities import Abilities
-from hf_structure.data.corpus import load_sentences
-from hf_structure.data.dyck import DyckLanguage, dependencies
+from hf_structure.corpora.dyck import DyckLanguage, dependencies
 from hf_structure.metrics.constituency import unlabeled_f1
-from hf_structure.pipelines.scoring import load_language_model
+from hf_structure.models.abilities import Abilities
+from hf_structure.scoring.scoring import load_language_model
 from hf_structure.structures.dependency_graph import DependencyGraph
 from hf_structure.structures.parse import Parse
+from hf_structure.text.formats import load_sentences
 from hf_structure.training.scripts import new_config
 
 FAMILIES = {"udgn": {}, "structformer": {}, "transformer": {"attention": "softmax"}}

@@ -10,7 +10,7 @@ import pytest
 from running import load_script
 from transformers import AutoModelForMaskedLM
 
-from hf_structure.data.conllu import ConlluSentence, write_conllu
+from hf_structure.text.conllu import ConlluSentence, write_conllu
 
 SCORES = {"uas_argmax": 0.3, "uuas_argmax": 0.4, "uas": 0.35, "uuas": 0.45}
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hf_structure.data.conllu import ConlluSentence, write_conllu
-from hf_structure.data.graphs import load_graphs
+from hf_structure.text.conllu import ConlluSentence, write_conllu
+from hf_structure.text.graphs import load_graphs
 
 EXAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "enhance_trees.py"))
 TREE = ConlluSentence.from_words(["She", "wants", "tea"], [2, 0, 2], ["nsubj", "root", "obj"])

@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 from torch.testing import assert_close
 
 from hf_structure.cli import main as cli
-from hf_structure.data.conllu import ConlluSentence, write_conllu
+from hf_structure.text.conllu import ConlluSentence, write_conllu
 
 FIRST_SEED = int(os.environ.get("HF_STRUCTURE_FUZZ_SEED", 0))
 KILLS = int(os.environ.get("HF_STRUCTURE_KILLS", 2))

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hf_structure.data.corpus import load_sentences
-from hf_structure.data.dyck import DyckLanguage, dependencies, depths
+from hf_structure.corpora.dyck import DyckLanguage, dependencies, depths
+from hf_structure.text.formats import load_sentences
 
 EXAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "prepare_dyck.py"))
 OPTIONS = ["--kinds", "2", "--max_depth", "3", "--deeper", "5", "--min_length", "6", "--max_length", "12"]

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from hf_structure.data.brackets import read_brackets
-from hf_structure.data.conllu import read_conllu
+from hf_structure.text.brackets import read_brackets
+from hf_structure.text.conllu import read_conllu
 
 EXAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "prepare_ptb.py"))
 

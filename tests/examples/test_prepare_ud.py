@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from hf_structure.data.conllu import read_conllu
+from hf_structure.text.conllu import read_conllu
 
 EXAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "prepare_ud.py"))
 SENTENCE = "1\t{}\t_\tX\tX\t_\t2\tdep\t_\t_\n2\t,\t_\tPUNCT\t,\t_\t0\tpunct\t_\t_\n\n"

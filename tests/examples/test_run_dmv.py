@@ -10,7 +10,7 @@ import torch
 from running import load_script
 
 from hf_structure.algorithms.trees import is_projective, is_tree
-from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
+from hf_structure.text.conllu import ConlluSentence, read_conllu, write_conllu
 
 dmv = load_script("run_dmv")
 TAGS = 3

@@ -9,10 +9,10 @@ from running import EXAMPLES, load_script
 from tiny_models import TINY, new_structformer, randomise, save
 
 from hf_structure import UDGNConfig, UDGNForMaskedLM, build_word_tokenizer, parse
-from hf_structure.data.corpus import load_sentences
 from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.metrics.constituency import unlabeled_f1
 from hf_structure.metrics.head_positions import commonest_head
+from hf_structure.text.formats import load_sentences
 
 WORDS = ["the", "a", "dog", "cat", "bird", "mouse", "sees", "hears", "near", "under"]
 

@@ -31,7 +31,7 @@ from hf_structure import (
     encode_subwords,
     train_subword_tokenizer,
 )
-from hf_structure.data.tasks import TASKS
+from hf_structure.corpora.tasks import TASKS
 
 command = partial(running.command, "run_glue.py")
 PARTS = {"graph_embedding_size": 4, "scorer_hidden_size": 16, "scorer_size": 8, "max_new_arcs": 4}

@@ -24,7 +24,7 @@ from hf_structure import (
     encode_words,
     parse,
 )
-from hf_structure.data.tasks import TASKS
+from hf_structure.corpora.tasks import TASKS
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "parser_num_layers": 1}
 SIZES |= {"hidden_dropout": 0.0, "parser_dropout": 0.0}

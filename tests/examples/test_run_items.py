@@ -10,7 +10,7 @@ import pytest
 from running import load_script
 
 from hf_structure import score
-from hf_structure.data.items import ItemSentence
+from hf_structure.corpora.items import ItemSentence
 
 CONDITIONS = {"ambiguous": "the {noun}", "clear": ", that the {noun}"}
 ITEMS = [

@@ -30,8 +30,8 @@ from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer, GPT2To
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from hf_structure import UDGNForMaskedLM, parse
-from hf_structure.data.corpus import load_sentences
 from hf_structure.metrics.constituency import unlabeled_f1
+from hf_structure.text.formats import load_sentences
 from hf_structure.training import scripts
 
 command = partial(running.command, "run_mlm.py")

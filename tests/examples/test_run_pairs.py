@@ -13,8 +13,8 @@ from running import load_script, start_and_kill
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from hf_structure import score
-from hf_structure.data.minimal_pairs import PRESETS, MinimalPair, Variant, read_pairs
-from hf_structure.data.text import tokenize_words
+from hf_structure.corpora.minimal_pairs import PRESETS, MinimalPair, Variant, read_pairs
+from hf_structure.text.words import tokenize_words
 
 command = partial(running.command, "run_pairs.py")
 NOUNS = ("dog", "cat", "bird", "senator", "child")

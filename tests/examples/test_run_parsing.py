@@ -32,8 +32,8 @@ from torch.testing import assert_close
 from transformers import AutoConfig, AutoTokenizer, BertConfig, BertModel, PreTrainedTokenizerFast
 
 from hf_structure import G2GTransformerForParsing, RNGTransformerForParsing, parse
-from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
 from hf_structure.metrics.attachment import score_sentences
+from hf_structure.text.conllu import ConlluSentence, read_conllu, write_conllu
 
 command = partial(running.command, "run_parsing.py")
 PARTS = {"classifier_hidden_size": 16, "history_size": 8, "history_num_layers": 1}

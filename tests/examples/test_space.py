@@ -15,8 +15,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from hf_structure.data.conllu import read_conllu
 from hf_structure.structures import DependencyGraph, DependencyTree, Parse
+from hf_structure.text.conllu import read_conllu
 
 SPACE = Path(__file__).parents[2] / "examples" / "space"
 SENTENCE = "The old man walked, slowly."

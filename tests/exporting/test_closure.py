@@ -18,7 +18,7 @@ def closure(modules: dict[str, str], *roots: tuple[str, str]) -> dict[str, str]:
 
 def test_files_are_called_by_their_place():
     assert flat_name("hf_structure.algorithms.trees") == "algorithms_trees"
-    assert flat_name("hf_structure.modeling_outputs") == "modeling_outputs"
+    assert flat_name("hf_structure.models.modeling_outputs") == "modeling_outputs"
     assert flat_name("hf_structure.models.udgn.modeling_udgn") == "modeling_udgn"
     assert flat_name("family") == "family"
 

@@ -98,7 +98,7 @@ def outside():
 def here(*imports):
     import hf_structure
     from hf_structure.hub.user_code import import_code
-    from hf_structure.pipelines.loading import load_parser
+    from hf_structure.parsing.loading import load_parser
 
     for name in imports:
         import_code(name)

@@ -15,9 +15,9 @@ from transformers import CONFIG_MAPPING, AutoConfig, AutoTokenizer, PreTrainedMo
 
 from hf_structure import AutoModelForDependencyParsing, Parse, build_word_tokenizer, export, parse
 from hf_structure.cli.main import main
-from hf_structure.data.conllu import read_conllu
-from hf_structure.families import FAMILIES, families_of
 from hf_structure.hub.cards import make_card
+from hf_structure.models.families import FAMILIES, families_of
+from hf_structure.text.conllu import read_conllu
 
 SENTENCES = ["the cat slept", "he left"]
 WITHOUT = """

@@ -10,7 +10,7 @@ from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
 import hf_structure
 from hf_structure.cli.main import main
-from hf_structure.pipelines.loading import read_config, read_tokenizer
+from hf_structure.parsing.loading import read_config, read_tokenizer
 
 ROOT = Path(__file__).parents[2]
 CODE = """

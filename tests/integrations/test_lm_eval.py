@@ -10,7 +10,7 @@ from tiny_models import GRAPHS, new_gilt, new_gpt2, new_pushdown, randomise, sav
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 
 from hf_structure import GiLTForCausalLM, PushdownLMForCausalLM, score
-from hf_structure.data.text import tokenize_words
+from hf_structure.text.words import tokenize_words
 
 pytest.importorskip("lm_eval")
 pytest.importorskip("minicons")

@@ -6,7 +6,7 @@ from spacy.training import Example
 import hf_structure
 from hf_structure.integrations.spacy import StructureParser
 from hf_structure.modules.int8 import is_quantized
-from hf_structure.pipelines.parser import Parser
+from hf_structure.parsing.parser import Parser
 
 TEXT = " The old cat slept.  Dr. No barked at it!\n"
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hf_structure.algorithms.trees import remove_words
-from hf_structure.data.conllu import ConlluSentence, read_conllu, write_conllu
 from hf_structure.metrics.attachment import attachment_scores, left_chain, right_chain, score_sentences
+from hf_structure.text.conllu import ConlluSentence, read_conllu, write_conllu
 
 FOLDER = Path(__file__).parents[2] / "src" / "hf_structure" / "metrics" / "attachment_score"
 LABELS = ["nsubj", "nsubj:pass", "obj", "obl", "obl:tmod", "punct", "punct:x"]

@@ -9,9 +9,9 @@ from random import Random
 
 import pytest
 
-from hf_structure.data.conllu import ConlluSentence, ConlluToken, read_conllu, write_conllu
 from hf_structure.metrics.attachment import left_chain
 from hf_structure.metrics.conll18 import conll18_scores
+from hf_structure.text.conllu import ConlluSentence, ConlluToken, read_conllu, write_conllu
 
 NAMES = ["Tokens", "Sentences", "Words", "UPOS", "XPOS", "UFeats", "AllTags", "Lemmas"]
 NAMES += ["UAS", "LAS", "CLAS", "MLAS", "BLEX"]

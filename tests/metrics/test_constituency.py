@@ -10,8 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hf_structure.algorithms.distance import joint_trees
-from hf_structure.data.bracket_tree import BracketTree
-from hf_structure.data.corpus import load_sentences
 from hf_structure.metrics.constituency import (
     EMPTY_GOLD,
     LabelRecall,
@@ -23,6 +21,8 @@ from hf_structure.metrics.constituency import (
     tree_depth,
     unlabeled_f1,
 )
+from hf_structure.text.bracket_tree import BracketTree
+from hf_structure.text.formats import load_sentences
 
 FOLDER = Path(__file__).parents[2] / "src" / "hf_structure" / "metrics" / "unlabeled_f1"
 LABELS = ["S", "NP", "VP", "PP"]

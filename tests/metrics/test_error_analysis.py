@@ -3,9 +3,9 @@ from random import Random
 import networkx
 import pytest
 
-from hf_structure.data.conllu import ConlluSentence
 from hf_structure.metrics.attachment import score_sentences
 from hf_structure.metrics.error_analysis import error_analysis, root_distances
+from hf_structure.text.conllu import ConlluSentence
 
 LABELS = ["nsubj", "nsubj:pass", "obj", "punct"]
 

@@ -3,10 +3,10 @@ from random import Random
 
 import pytest
 
-from hf_structure.data.conllu import read_conllu
-from hf_structure.data.graphs import basic_graph, load_graphs
 from hf_structure.metrics import arc_scores, score_sentences
 from hf_structure.structures import DependencyGraph
+from hf_structure.text.conllu import read_conllu
+from hf_structure.text.graphs import basic_graph, load_graphs
 
 GOLD = [
     {"words": ["a", "b", "c"], "arcs": [[0, 2], [2, 1], [2, 3], [3, 1]]},

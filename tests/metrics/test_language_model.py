@@ -6,7 +6,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from hf_structure import GiLTConfig, GiLTForCausalLM, GraphCollator, PushdownLMConfig, PushdownLMForCausalLM
 from hf_structure.algorithms.graph import new_arcs
-from hf_structure.data.collators import CausalCollator
+from hf_structure.corpora.collators import CausalCollator
 from hf_structure.metrics.language_model import SUMS, language_model_scores, language_model_sums
 
 WORD_IDS = [[0, 1, 1, 2, 3, 4, 4, 0], [0, 1, 2, 3, 0]]

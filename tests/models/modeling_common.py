@@ -31,8 +31,8 @@ from transformers import (
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_utils import load_state_dict
 
-from hf_structure.abilities import abilities_of
-from hf_structure.modeling_outputs import DecoderOutput
+from hf_structure.models.abilities import abilities_of
+from hf_structure.models.modeling_outputs import DecoderOutput
 
 both_classes = pytest.mark.parametrize("kind", ["base_class", "head_class"])
 # transformers has renamed these, but PEFT knows the old names only.

@@ -48,9 +48,9 @@ from hf_structure import (
     score,
 )
 from hf_structure.algorithms import float64
-from hf_structure.data.conllu import ConlluSentence
-from hf_structure.data.tasks import Task
-from hf_structure.pipelines.head_types import head_types
+from hf_structure.corpora.tasks import Task
+from hf_structure.probing.head_types import head_types
+from hf_structure.text.conllu import ConlluSentence
 from hf_structure.training.trainers import MaskedLMTrainer, ParsingTrainer, SentenceTrainer
 
 if DEVICE == "fake":

@@ -42,7 +42,7 @@ from hf_structure.models.g2g_transformer.states_g2g_transformer import (
     why_unusable,
 )
 from hf_structure.modules.pretrained_encoder import encoder_weights
-from hf_structure.tokenization import encode
+from hf_structure.text.tokenization import encode
 
 SIZES = {
     "vocab_size": 30,

@@ -24,7 +24,7 @@ from hf_structure import (
     TransformerGrammarForCausalLM,
     train_subword_tokenizer,
 )
-from hf_structure.tokenization import SUBWORD_SPECIAL_TOKENS
+from hf_structure.text.tokenization import SUBWORD_SPECIAL_TOKENS
 
 TINY = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
 GRAPHS = {"graph_embedding_size": 4, "scorer_hidden_size": 8, "scorer_size": 6, "max_new_arcs": 2}

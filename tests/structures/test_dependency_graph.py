@@ -12,10 +12,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hf_structure.data.conllu import read_conllu
-from hf_structure.data.graphs import enhanced_graph, sdp_graph
-from hf_structure.data.sdp import read_sdp
 from hf_structure.structures import DependencyGraph, DependencyTree, Parse
+from hf_structure.text.conllu import read_conllu
+from hf_structure.text.graphs import enhanced_graph, sdp_graph
+from hf_structure.text.sdp import read_sdp
 
 WORDS = ("He", "tried", "to", "leave", ".")
 ARCS = ((0, 2), (2, 1), (2, 4), (4, 1))

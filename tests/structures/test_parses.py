@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from hf_structure import DependencyGraph, DependencyTree, Parse
-from hf_structure.data.conllu import read_conllu
 from hf_structure.structures import Parses
+from hf_structure.text.conllu import read_conllu
 
 WORDS = ("She", "gave", "him", "books", ".")
 TREE = DependencyTree(WORDS, (2, 0, 2, 2, 2), ("nsubj", "root", "iobj", "obj", "punct"), (0.9, 0.8, 0.7, 0.6, None))

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PYEVALB import parser, scorer
 
-from hf_structure.data.bracket_tree import BracketTree
-from hf_structure.data.brackets import BracketError, read_brackets
-from hf_structure.data.conllu import read_conllu
 from hf_structure.structures import ConstituencyTree, DependencyTree, Parse, SyntacticDistances
+from hf_structure.text.bracket_tree import BracketTree
+from hf_structure.text.brackets import BracketError, read_brackets
+from hf_structure.text.conllu import read_conllu
 
 WORDS = ("The", "dog", "barks", "loudly", ".")
 HEADS = (2, 3, 0, 3, 3)

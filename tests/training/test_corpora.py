@@ -13,9 +13,10 @@ import pytest
 from transformers import TrainingArguments
 
 from hf_structure import build_word_tokenizer
-from hf_structure.data.batching import TokenBudgetBatchSampler
-from hf_structure.data.corpus import column_numbers, load_sentences
-from hf_structure.tokenization import encode, train_word_tokenizer
+from hf_structure.corpora.batching import TokenBudgetBatchSampler
+from hf_structure.corpora.corpus import column_numbers
+from hf_structure.text.formats import load_sentences
+from hf_structure.text.tokenization import encode, train_word_tokenizer
 from hf_structure.training.arguments import DataArguments
 from hf_structure.training.corpora import (
     NUMBER,

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 from transformers import TrainingArguments
 
 from hf_structure import ParsingCollator, RNGTransformerConfig, RNGTransformerForParsing
-from hf_structure.data.collators import TEACHER
+from hf_structure.corpora.collators import TEACHER
 from hf_structure.training.distillation import Teacher, soft_cross_entropy
 from hf_structure.training.trainers import ParsingTrainer
 

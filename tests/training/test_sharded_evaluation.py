@@ -11,7 +11,7 @@ from test_trainers import arguments, tiny_parser, trees
 from torch import distributed
 from torch.distributed.fsdp import FSDPModule
 
-from hf_structure.data.collators import ParsingCollator
+from hf_structure.corpora.collators import ParsingCollator
 from hf_structure.training.trainers import ParsingTrainer
 
 SHARDING = {"fsdp_version": 2, "auto_wrap_policy": "transformer_based_wrap"}

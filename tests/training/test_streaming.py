@@ -8,8 +8,8 @@ import datasets
 import pytest
 from torch.utils.data import DataLoader
 
-from hf_structure.data.corpus import load_sentences
-from hf_structure.data.rows import open_dataset
+from hf_structure.corpora.rows import open_dataset
+from hf_structure.text.formats import load_sentences
 from hf_structure.training.corpora import STRINGS, Reading
 from hf_structure.training.streaming import TextStream, file_records, row_records
 

@@ -23,10 +23,10 @@ from hf_structure import (
     UDGNForMaskedLM,
     parse,
 )
-from hf_structure.data.batching import TokenBudgetBatchSampler, token_budget_batches
+from hf_structure.corpora.batching import TokenBudgetBatchSampler, token_budget_batches
 from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.metrics.constituency import unlabeled_f1
-from hf_structure.tokenization import encode
+from hf_structure.text.tokenization import encode
 from hf_structure.training.trainers import (
     MaskedLMTrainer,
     ParsingTrainer,

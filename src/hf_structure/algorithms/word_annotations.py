@@ -81,7 +81,7 @@ class Lexicon:
     @classmethod
     @lru_cache(maxsize=4)
     def read(cls, known_words: tuple[tuple[str, str], ...], known_lemmas: str) -> "Lexicon":
-        """The lexicon of what [`~hf_structure.data.lexicons`] collects; the lemmas of known words are known, too."""
+        """The lexicon of what [`~hf_structure.text.lexicons`] collects; the lemmas of known words are known, too."""
         rules = {}
         for key, forms in known_words:
             xpos, _, rule = key.partition(" ")

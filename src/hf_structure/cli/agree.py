@@ -18,12 +18,12 @@ from hf_structure.cli.common import (
     output_file,
     print_table,
 )
-from hf_structure.data.conllu import ConlluSentence, read_conllu, without_probabilities
-from hf_structure.data.corpus import SUFFIXES, load_sentences
-from hf_structure.data.files import plain_path
 from hf_structure.hub.locating import resolve_model
 from hf_structure.metrics.attachment import attachment_scores, check_words, score_sentences
 from hf_structure.metrics.constituency import unlabeled_f1
+from hf_structure.text.conllu import ConlluSentence, read_conllu, without_probabilities
+from hf_structure.text.files import plain_path
+from hf_structure.text.formats import SUFFIXES, load_sentences
 
 
 def add_agree(commands: argparse._SubParsersAction) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 from hf_structure.cli.common import add_command, add_device, check_files, named_systems, print_table, save_figure
 from hf_structure.cli.gold import add_label_options, read_gold, scored_masks
 from hf_structure.cli.heads import analyze_heads
-from hf_structure.data.conllu import read_conllu
 from hf_structure.drawing.figures import plot_class_scores
 from hf_structure.metrics.error_analysis import ClassScores, ErrorAnalysis, error_analysis
+from hf_structure.text.conllu import read_conllu
 
 TITLES = {
     "dependency_length": ("dependency length", "labelled F1"),

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
-from hf_structure.data.files import compression_of, new_path
+from hf_structure.text.files import compression_of, new_path
 
 PATIENCE = 120  # seconds until all machines see a file of a folder that they share
 _BLOCK = re.compile(r"(\d+)-(\d+)-(\d+)-(\d+)\.conllu(\.\w+)?")  # number, and the counts of `Block`

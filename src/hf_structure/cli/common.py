@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from hf_structure.cli.arriving import STDIN, standard_input
-from hf_structure.data.files import error_line, open_input, open_output, path_beside, plain_path
-from hf_structure.data.reading import FORMATS, format_of, unread_sentences
-from hf_structure.data.sentences import SourceSentence
 from hf_structure.hub.locating import short_names
 from hf_structure.hub.user_code import add_import
-from hf_structure.pipelines.options import DEFAULT_PARSER, MASKINGS, OPTIONS, Option
+from hf_structure.parsing.options import DEFAULT_PARSER, MASKINGS, OPTIONS, Option
+from hf_structure.text.files import error_line, open_input, open_output, path_beside, plain_path
+from hf_structure.text.reading import FORMATS, format_of, unread_sentences
+from hf_structure.text.sentences import SourceSentence
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

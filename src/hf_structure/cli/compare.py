@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from hf_structure.cli.common import add_command, named_errors, print_table
 from hf_structure.cli.compare_trees import TESTS, add_tree_options, compare_trees, tree_format
 from hf_structure.cli.tree_counts import BRACKET_OPTIONS, DEPENDENCY_OPTIONS, given_options
-from hf_structure.data.json_text import load_json, parse_json
-from hf_structure.data.text import numbered_lines
 from hf_structure.metrics.paired import Scores, mean_scores, paired_difference
 from hf_structure.metrics.syntax_suites import circuit_of
+from hf_structure.text.json_text import load_json, parse_json
+from hf_structure.text.words import numbered_lines
 
 TITLES = ("", "items", "first", "second", "difference", "standard error")
 

@@ -28,10 +28,10 @@ from hf_structure.cli.tree_counts import (
     given_options,
     read_bracket_pairs,
 )
-from hf_structure.data.conllu import read_conllu
-from hf_structure.data.files import DataError, open_input, plain_path
-from hf_structure.data.reading import format_of
 from hf_structure.metrics.significance import RESAMPLES, SystemCounts, compare_systems, holm
+from hf_structure.text.conllu import read_conllu
+from hf_structure.text.files import DataError, open_input, plain_path
+from hf_structure.text.reading import format_of
 
 METRICS = {"conllu": ("las", "uas", "uuas", "ulas"), "brackets": ("uf1", "f1")}  # the default first
 SIDES = ("first", "second")

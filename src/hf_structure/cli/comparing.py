@@ -5,10 +5,10 @@ from itertools import zip_longest
 from typing import cast
 
 from hf_structure.cli.common import input_file, shown_name
-from hf_structure.data.conllu import ConlluSentence, read_conllu
-from hf_structure.data.reading import format_of
 from hf_structure.structures.comparison import TreeComparison
 from hf_structure.structures.dependency_tree import DependencyTree
+from hf_structure.text.conllu import ConlluSentence, read_conllu
+from hf_structure.text.reading import format_of
 
 NOTE = (
     "Above the words: the gold tree. Below: that of the system. Blue arcs are in both, violet ones in the other tree "

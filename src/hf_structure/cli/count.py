@@ -5,7 +5,7 @@ import argparse
 from tqdm import tqdm
 
 from hf_structure.cli.common import add_command, check_files, print_table
-from hf_structure.data.graphs import ANNOTATIONS, average_dependencies, load_graphs
+from hf_structure.text.graphs import ANNOTATIONS, average_dependencies, load_graphs
 
 
 def add_count(commands: argparse._SubParsersAction) -> None:

@@ -26,10 +26,6 @@ from hf_structure.cli.tree_counts import (
     given_options,
     read_bracket_pairs,
 )
-from hf_structure.data.conllu import ConlluSentence, read_conllu
-from hf_structure.data.corpus import GRAPH_FORMATS, SUFFIXES
-from hf_structure.data.files import plain_path
-from hf_structure.data.graphs import ANNOTATIONS, load_graphs
 from hf_structure.metrics.attachment import score_sentences
 from hf_structure.metrics.conll18 import AlignedScore, conll18_scores
 from hf_structure.metrics.constituency import (
@@ -42,6 +38,10 @@ from hf_structure.metrics.constituency import (
     unlabeled_f1,
 )
 from hf_structure.metrics.graphs import arc_scores
+from hf_structure.text.conllu import ConlluSentence, read_conllu
+from hf_structure.text.files import plain_path
+from hf_structure.text.formats import GRAPH_FORMATS, SUFFIXES
+from hf_structure.text.graphs import ANNOTATIONS, load_graphs
 
 _ROWS = ("by", "per_sentence")
 _OPTIONS = {

@@ -3,9 +3,9 @@
 import argparse
 
 from hf_structure.cli.common import add_command
-from hf_structure.data.files import writing_to
 from hf_structure.hub.locating import short_names
 from hf_structure.hub.user_code import add_import
+from hf_structure.text.files import writing_to
 
 
 def add_export(commands: argparse._SubParsersAction) -> None:

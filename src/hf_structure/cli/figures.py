@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_structure.abilities import abilities_of
 from hf_structure.algorithms.graph import TapeFeatures, prefix_tapes
 from hf_structure.cli.common import (
     check_files,
@@ -21,18 +20,19 @@ from hf_structure.cli.common import (
     save_figure,
     shown_name,
 )
-from hf_structure.data.graph_batches import pad_graphs
-from hf_structure.data.graphs import read_graphs
-from hf_structure.data.json_text import load_json
-from hf_structure.data.reading import format_of, unread_sentences
-from hf_structure.data.sentences import SourceSentence
+from hf_structure.corpora.graph_batches import pad_graphs
 from hf_structure.drawing.attention_figures import AttentionPanel, plot_attention
 from hf_structure.drawing.figures import plot_parents, plot_relation_weights
 from hf_structure.drawing.graph_figures import plot_circuits, plot_tapes
-from hf_structure.pipelines.attention import sentence_attention
-from hf_structure.pipelines.loading import CAUSAL, load_model, load_parser
-from hf_structure.pipelines.options import DEFAULT_PARSER, DEFAULT_SCORER
-from hf_structure.pipelines.parsing import parse
+from hf_structure.models.abilities import abilities_of
+from hf_structure.parsing.loading import CAUSAL, load_model, load_parser
+from hf_structure.parsing.options import DEFAULT_PARSER, DEFAULT_SCORER
+from hf_structure.parsing.parse import parse
+from hf_structure.probing.attention import sentence_attention
+from hf_structure.text.graphs import read_graphs
+from hf_structure.text.json_text import load_json
+from hf_structure.text.reading import format_of, unread_sentences
+from hf_structure.text.sentences import SourceSentence
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Collection, Iterable
 from typing import TypeVar
 
-from hf_structure.data.conllu import ConlluSentence
-from hf_structure.data.normalization import keep_mask
+from hf_structure.text.conllu import ConlluSentence
+from hf_structure.text.normalization import keep_mask
 
 T = TypeVar("T")
 

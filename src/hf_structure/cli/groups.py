@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from hf_structure.data.conllu import ConlluSentence, ConlluToken
 from hf_structure.metrics.attachment import universal_label
 from hf_structure.metrics.error_analysis import (
     DISTANCES,
@@ -14,6 +13,7 @@ from hf_structure.metrics.error_analysis import (
     length_classes,
     sentence_class,
 )
+from hf_structure.text.conllu import ConlluSentence, ConlluToken
 
 MISSING = "-"  # the group of what has no value
 _DOCUMENT = ("newdoc ", "meta::")  # keys of comments that hold until the next document begin so

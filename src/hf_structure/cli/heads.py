@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from hf_structure.cli.common import check_files, named_errors, named_models, print_table, save_figure
-from hf_structure.data.conllu import read_conllu
 from hf_structure.drawing.figures import plot_head_types
+from hf_structure.text.conllu import read_conllu
 
 if TYPE_CHECKING:
     from hf_structure.metrics.head_types import HeadTypes
@@ -40,8 +40,8 @@ def analyze_heads(options: argparse.Namespace) -> None:
 
 def _heads_of(name: str, options: argparse.Namespace) -> tuple["HeadTypes", str]:
     """What the heads of a model stand for, and the name of its family."""
-    from hf_structure.pipelines.head_types import head_types  # brings torch
-    from hf_structure.pipelines.loading import MASKED, load_model
+    from hf_structure.parsing.loading import MASKED, load_model
+    from hf_structure.probing.head_types import head_types  # brings torch
 
     model, tokenizer = load_model(name, None, options.device, *MASKED, trust_remote_code=options.trust_remote_code)
     bar = tqdm(read_conllu(options.gold), name, unit=" sentences", leave=False, disable=None)

@@ -24,7 +24,7 @@ from hf_structure.cli.publish import add_publish
 from hf_structure.cli.render import add_render
 from hf_structure.cli.score import add_score
 from hf_structure.cli.train import add_train
-from hf_structure.data.files import FULL, error_line
+from hf_structure.text.files import FULL, error_line
 from hf_structure.version import __version__
 
 ALONE = ("models", "parse", "score")  # commands that need no argument

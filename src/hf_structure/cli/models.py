@@ -5,7 +5,7 @@ import json
 from dataclasses import asdict
 
 from hf_structure.cli.common import add_command, print_table
-from hf_structure.pipelines.options import DEFAULT_PARSER, DEFAULT_SCORER
+from hf_structure.parsing.options import DEFAULT_PARSER, DEFAULT_SCORER
 
 DEFAULTS = {DEFAULT_PARSER: "parse", DEFAULT_SCORER: "score"}
 

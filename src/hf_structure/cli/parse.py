@@ -16,19 +16,19 @@ from hf_structure.cli.common import (
     output_form,
 )
 from hf_structure.cli.results import BadInputError, ask_for_lines, read_sentences, report, results_of
-from hf_structure.data.conllu import ConlluSentence
-from hf_structure.data.corpus import SUFFIXES
-from hf_structure.data.sdp import HEADER
-from hf_structure.data.sentences import SentenceError, SourceSentence
 from hf_structure.drawing.html import render_html
-from hf_structure.pipelines.options import NAMES
+from hf_structure.parsing.options import NAMES
 from hf_structure.structures.dependency_graph import DependencyGraph
 from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.parse import Parse
 from hf_structure.structures.parses import Parses
+from hf_structure.text.conllu import ConlluSentence
+from hf_structure.text.formats import SUFFIXES
+from hf_structure.text.sdp import HEADER
+from hf_structure.text.sentences import SentenceError, SourceSentence
 
 if TYPE_CHECKING:
-    from hf_structure.pipelines.parser import Parser
+    from hf_structure.parsing.parser import Parser
 
 Result = tuple[Parse | None, SourceSentence]
 
@@ -69,7 +69,7 @@ def run_parse(options: argparse.Namespace) -> None:
     if options.input_format == "paragraphs":
         options.line_breaks = "space"
     _check_parse(options)
-    from hf_structure.pipelines.parser import WINDOW, Parser
+    from hf_structure.parsing.parser import WINDOW, Parser
 
     structure = options.structure or DEFAULTS.get(options.format)
     sentences = "line" if options.refine else options.sentences  # trees are those of sentences

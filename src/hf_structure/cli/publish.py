@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from hf_structure.cli.common import add_command
-from hf_structure.data.files import writing_to
 from hf_structure.hub.locating import resolve_model, short_names
+from hf_structure.text.files import writing_to
 
 if TYPE_CHECKING:
     from hf_structure.hub.publishing import Publication

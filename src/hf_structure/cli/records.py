@@ -4,10 +4,10 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from hf_structure.data.files import bytes_read, open_input
-from hf_structure.data.reading import Unread, format_of, text_sentence, unread_sentences
-from hf_structure.data.rows import Row, Rows, open_file, row_suffix
-from hf_structure.data.sentences import SourceSentence, clean_text
+from hf_structure.corpora.rows import Row, Rows, open_file, row_suffix
+from hf_structure.text.files import bytes_read, open_input
+from hf_structure.text.reading import Unread, format_of, text_sentence, unread_sentences
+from hf_structure.text.sentences import SourceSentence, clean_text
 
 Record = Callable[[], list[SourceSentence]]  # reads the sentences or the text of a line, a tree or a row
 

@@ -20,17 +20,17 @@ from hf_structure.cli.common import (
 )
 from hf_structure.cli.comparing import NOTE as COMPARISON_NOTE
 from hf_structure.cli.comparing import read_comparisons, read_tree
-from hf_structure.data.brackets import read_brackets
-from hf_structure.data.conllu import read_conllu
-from hf_structure.data.graphs import ANNOTATIONS, read_graphs
-from hf_structure.data.reading import format_of
 from hf_structure.drawing.html import NOTE, WIDTH, render_html
 from hf_structure.drawing.saving import png_of
-from hf_structure.pipelines.options import DEFAULT_PARSER, DEFAULT_SCORER
+from hf_structure.parsing.options import DEFAULT_PARSER, DEFAULT_SCORER
 from hf_structure.structures.comparison import TreeComparison
 from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.dependency_graph import DependencyGraph
 from hf_structure.structures.parse import Parse
+from hf_structure.text.brackets import read_brackets
+from hf_structure.text.conllu import read_conllu
+from hf_structure.text.graphs import ANNOTATIONS, read_graphs
+from hf_structure.text.reading import format_of
 
 FIGURES = ("distances", "parents", "relations", "attention", "tapes", "circuits")
 KINDS = ("trees", "graph", *FIGURES)

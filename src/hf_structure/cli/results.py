@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from hf_structure.cli.arriving import chunks, is_live
 from hf_structure.cli.common import read_files, shown_name
-from hf_structure.data.files import error_line
-from hf_structure.data.sentences import SourceSentence
+from hf_structure.text.files import error_line
+from hf_structure.text.sentences import SourceSentence
 
 T = TypeVar("T")
 

@@ -24,16 +24,16 @@ from hf_structure.cli.common import (
 )
 from hf_structure.cli.results import BadInputError, ask_for_lines, read_sentences, report, results_of
 from hf_structure.cli.score_tables import add_table, check_table, layout_of, reader_of, write_table
-from hf_structure.data.sentences import SentenceError, SourceSentence
-from hf_structure.data.text import sentence_spans
-from hf_structure.pipelines.options import CORRECTIONS, DEFAULT_SCORER
-from hf_structure.pipelines.score_table import ScoreTable
-from hf_structure.pipelines.splitting import parts_of
+from hf_structure.parsing.options import CORRECTIONS, DEFAULT_SCORER
+from hf_structure.parsing.splitting import parts_of
+from hf_structure.scoring.score_table import ScoreTable
+from hf_structure.text.sentences import SentenceError, SourceSentence
+from hf_structure.text.words import sentence_spans
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from hf_structure.pipelines.scoring import SentenceScore
+    from hf_structure.scoring.scoring import SentenceScore
 
 SUFFIX_FORMATS = {".tsv": "tsv", ".txt": "tsv", ".json": "json", ".jsonl": "json"}
 Scores = tuple["SentenceScore | None", ...]  # of a sentence, one for every size of the beam
@@ -99,7 +99,7 @@ def run_score(options: argparse.Namespace) -> None:
     """
     options.format = output_form(options.format, None if options.table else options.output, SUFFIX_FORMATS, "tsv")
     _check_score(options)
-    from hf_structure.pipelines.scoring import choose_beam, load_language_model, score
+    from hf_structure.scoring.scoring import choose_beam, load_language_model, score
 
     trust = options.trust_remote_code
     model, tokenizer = load_language_model(options.model, device=options.device, trust_remote_code=trust)
@@ -187,7 +187,7 @@ def _check_score(options: argparse.Namespace) -> None:
 
 
 def _table(options: argparse.Namespace, model: "PreTrainedModel", beam_sizes: Sequence[int | None]) -> ScoreTable:
-    from hf_structure.abilities import abilities_of
+    from hf_structure.models.abilities import abilities_of
 
     return ScoreTable(
         rows=options.table,
@@ -236,7 +236,7 @@ def _print_summary(
     reason: str,
 ) -> None:
     """One line for each size of the beam; `falls`: sentences that the size before gives a higher probability."""
-    from hf_structure.pipelines.scoring import CorpusTotals, count_falls
+    from hf_structure.scoring.scoring import CorpusTotals, count_falls
 
     totals = [CorpusTotals() for _ in beam_sizes]
     falls = [0] * len(beam_sizes)

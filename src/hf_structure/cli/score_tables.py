@@ -11,13 +11,13 @@ from typing import IO, TYPE_CHECKING, Any
 
 from hf_structure.cli.common import named_errors, output_file, warn_of_replacing
 from hf_structure.cli.results import BadInputError
-from hf_structure.data.files import error_line, path_beside, plain_path
-from hf_structure.data.items import DELIMITERS, ItemLayout, ItemSentence, is_item_table, read_item_rows
-from hf_structure.data.sentences import SourceSentence
-from hf_structure.pipelines.score_table import ROWS, AlikeSentences, ScoreTable
+from hf_structure.corpora.items import DELIMITERS, ItemLayout, ItemSentence, is_item_table, read_item_rows
+from hf_structure.scoring.score_table import ROWS, AlikeSentences, ScoreTable
+from hf_structure.text.files import error_line, path_beside, plain_path
+from hf_structure.text.sentences import SourceSentence
 
 if TYPE_CHECKING:
-    from hf_structure.pipelines.scoring import SentenceScore
+    from hf_structure.scoring.scoring import SentenceScore
 
 Row = dict[str, Any]
 FORMATS = ("tsv", "csv", "jsonl", "parquet")  # of tables, by suffix

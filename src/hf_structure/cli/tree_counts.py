@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from hf_structure.cli.common import positive
 from hf_structure.cli.gold import add_label_options, read_gold, scored_masks
 from hf_structure.cli.groups import length_groups
-from hf_structure.data.brackets import read_brackets
-from hf_structure.data.conllu import ConlluSentence
-from hf_structure.data.corpus import bracket_sentence, drop_punctuation, load_sentences
 from hf_structure.metrics.attachment import UNDIRECTED, aligned_columns, check_words, word_matches
 from hf_structure.metrics.constituency import EMPTY_GOLD, sentence_counts
+from hf_structure.text.brackets import read_brackets
+from hf_structure.text.conllu import ConlluSentence
+from hf_structure.text.formats import bracket_sentence, drop_punctuation, load_sentences
 
 DEPENDENCY_OPTIONS = ("ignore", "universal", "uuas")
 SCORED_CONSTITUENTS = ("count_single_words", "count_whole_sentences", "min_length", "max_length")

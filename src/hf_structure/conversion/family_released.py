@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hf_structure.families import Family
+from hf_structure.models.families import Family
 from hf_structure.models.g2g_transformer.family_g2g_transformer import FAMILY as G2G_TRANSFORMER
 from hf_structure.models.rng_transformer.family_rng_transformer import FAMILY as RNG_TRANSFORMER
 

@@ -9,7 +9,7 @@ from tokenizers import models
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase, TokenizersBackend
 
 from hf_structure.conversion.pickles import attributes, read_pickle
-from hf_structure.tokenization import (
+from hf_structure.text.tokenization import (
     SPECIAL_TOKENS,
     SUBWORD_SPECIAL_TOKENS,
     build_word_tokenizer,

@@ -4,10 +4,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hf_structure.data.bracket_tree import BracketTree
 from hf_structure.drawing.arcs import Arc, ArcDrawing, Part
 from hf_structure.drawing.layout import Row, least_gaps, place_words
 from hf_structure.drawing.style import WORD_SIZE, text_width
+from hf_structure.text.bracket_tree import BracketTree
 
 STEP = 3.2  # height of a level, in ex
 LEVEL = 2.4  # height of a level of a tree in LaTeX, in em

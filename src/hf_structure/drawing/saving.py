@@ -6,10 +6,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hf_structure.data.files import path_beside
 from hf_structure.drawing.html import render_html
 from hf_structure.drawing.style import FONT
-from hf_structure.user_warnings import warn_user
+from hf_structure.text.files import path_beside
+from hf_structure.text.user_warnings import warn_user
 
 SCALE = 2  # pixels of a PNG for each of the SVG
 

@@ -7,7 +7,7 @@ from transformers.models.auto import modeling_auto
 from transformers.models.auto.auto_factory import _BaseAutoModelClass
 from transformers.pipelines import PIPELINE_REGISTRY
 
-from hf_structure.abilities import abilities_of
+from hf_structure.models.abilities import abilities_of
 
 # Loads parsers, for which transformers has no Auto class: they classify every word, too.
 PARSER = "AutoModelForTokenClassification"

@@ -15,7 +15,7 @@ from hf_structure.exporting.closure import Name, flat_name, flat_sources
 from hf_structure.exporting.families import is_registered, model_classes, pipelines
 from hf_structure.hub.compact import edit_json
 from hf_structure.hub.locating import resolve_model
-from hf_structure.pipelines.loading import own_tokenizer, read_config
+from hf_structure.parsing.loading import own_tokenizer, read_config
 from hf_structure.version import __version__
 
 LICENSE = Path(__file__).parents[1] / "LICENSE"

@@ -10,7 +10,7 @@ from pathlib import Path
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from safetensors import safe_open
 
-from hf_structure.families import FAMILIES, Family
+from hf_structure.models.families import FAMILIES, Family
 
 MARK = "<!-- Made by hf_structure from what it knows. Take this line out, and the card stays as you write it. -->"
 FACTS = "_card_facts.json"  # beside a trained model; `Trainer` does not upload names that begin with an underscore

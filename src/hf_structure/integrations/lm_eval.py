@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from hf_structure.abilities import abilities_of
 from hf_structure.hub.locating import resolve_model
-from hf_structure.pipelines.scoring import (
+from hf_structure.models.abilities import abilities_of
+from hf_structure.scoring.scoring import (
     choose_beam,
     is_masked,
     loads_masked,
@@ -25,7 +25,7 @@ from hf_structure.pipelines.scoring import (
     spaced_words,
     word_splitter,
 )
-from hf_structure.tokenization import word_start_mask
+from hf_structure.text.tokenization import word_start_mask
 
 try:
     from lm_eval.__main__ import cli_evaluate

@@ -25,9 +25,9 @@ import torch
 from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from hf_structure.data.pre_tokenization import prepare_for_pipelines
-from hf_structure.pipelines.loading import CAUSAL, MASKED, load_model
-from hf_structure.pipelines.scoring import choose_beam, running_text_log_probs, spaced_words, word_splitter
+from hf_structure.parsing.loading import CAUSAL, MASKED, load_model
+from hf_structure.scoring.scoring import choose_beam, running_text_log_probs, spaced_words, word_splitter
+from hf_structure.text.pre_tokenization import prepare_for_pipelines
 
 _verbosity = logging.get_verbosity()
 try:

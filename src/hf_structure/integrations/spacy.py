@@ -9,7 +9,7 @@ A component of spaCy that sets heads and relations, and what else a parser gives
     [(token.text, token.lemma_, token.pos_, token.dep_, token.head.text) for token in doc]
 
 Words are spaCy's. Sentences are those that the components before it found, else those of the model, if it finds
-sentences, or of [`~hf_structure.data.text.split_sentences`]. A model that reads tags is given `token.tag_`. Parts of
+sentences, or of [`~hf_structure.text.words.split_sentences`]. A model that reads tags is given `token.tag_`. Parts of
 speech, tags, lemmas and features of a model that gives them are `token.pos_`, `tag_`, `lemma_` and `morph`; what else
 it gives is `token._.name`. Sentences that are too long are left without all that, with a warning; other errors go to
 spaCy's error handler, document by document. `doc.noun_chunks` reads the relations of Universal Dependencies, and
@@ -24,13 +24,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from hf_structure.data.text import paragraph_spans, sentence_spans
 from hf_structure.drawing.noun_chunks import add_noun_chunks
-from hf_structure.pipelines.options import DEFAULT_PARSER, OPTIONS, show_options
-from hf_structure.pipelines.parser import Parser
+from hf_structure.parsing.options import DEFAULT_PARSER, OPTIONS, show_options
+from hf_structure.parsing.parser import Parser
 from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.parse import Parse
-from hf_structure.user_warnings import warn_user
+from hf_structure.text.user_warnings import warn_user
+from hf_structure.text.words import paragraph_spans, sentence_spans
 
 try:
     from spacy.attrs import DEP, HEAD

@@ -17,7 +17,7 @@ UNDIRECTED = ("pairs", "words")  # what the undirected scores count
 
 
 class Sentence(Protocol):
-    """What `score_sentences` needs of a sentence; `hf_structure.data.conllu.ConlluSentence` has it."""
+    """What `score_sentences` needs of a sentence; `hf_structure.text.conllu.ConlluSentence` has it."""
 
     @property
     def forms(self) -> Sequence[str]: ...

@@ -35,7 +35,7 @@ _SPACES = regex.compile(r"\p{Zs}+")
 
 
 class TokenizedSentence(Protocol):
-    """What `conll18_scores` needs of a sentence; `hf_structure.data.conllu.ConlluSentence` has it."""
+    """What `conll18_scores` needs of a sentence; `hf_structure.text.conllu.ConlluSentence` has it."""
 
     @property
     def tokens(self) -> Sequence[Any]: ...

@@ -1,7 +1,7 @@
 """Unlabelled F1 and label recall of constituency trees, and the trivial trees that parsers are compared with.
 
 A constituent is a span `(start, end)` or `(start, end, label)`: half-open, in words from 0. Punctuation is left out of
-the sentences first (`hf_structure.data.corpus.load_sentences(..., punctuation="drop")`).
+the sentences first (`hf_structure.text.formats.load_sentences(..., punctuation="drop")`).
 
 What counts is a matter of convention, and worth several points. Papers on unsupervised parsing mostly report the mean
 of the sentences' F1 over sets of spans, without single words and whole sentences. They differ in very short sentences:

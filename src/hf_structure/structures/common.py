@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from hf_structure.data.conllu import comment_line
+from hf_structure.text.conllu import comment_line
 
 _SHOWN = 4  # words of a sentence in its short form
 _NOT_IN_MISC = re.compile(r"[|\t\n\r\0]")  # what parts its entries, columns and lines

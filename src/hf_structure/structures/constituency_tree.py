@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hf_structure.algorithms.trees import span_children, span_order
-from hf_structure.data.bracket_tree import UNLABELLED, BracketTree, escape_word, known_labels
-from hf_structure.data.brackets import read_brackets
 from hf_structure.structures.common import Drawn, Value, check_length, freeze
+from hf_structure.text.bracket_tree import UNLABELLED, BracketTree, escape_word, known_labels
+from hf_structure.text.brackets import read_brackets
 
 if TYPE_CHECKING:
     import nltk

@@ -4,8 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hf_structure.algorithms.trees import check_arcs, is_tree
-from hf_structure.data.conllu import ConlluSentence
-from hf_structure.data.sdp import SdpSentence
 from hf_structure.structures.common import (
     Drawn,
     Value,
@@ -16,6 +14,8 @@ from hf_structure.structures.common import (
     freeze,
 )
 from hf_structure.structures.words import Word
+from hf_structure.text.conllu import ConlluSentence
+from hf_structure.text.sdp import SdpSentence
 
 UNSPECIFIED = "dep"  # what Universal Dependencies call a relation that is not known; no graph format can do without
 

@@ -6,7 +6,6 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from hf_structure.algorithms.trees import check_heads, is_tree
-from hf_structure.data.conllu import ConlluSentence
 from hf_structure.structures.common import (
     Drawn,
     Value,
@@ -19,6 +18,7 @@ from hf_structure.structures.common import (
     misc_values,
 )
 from hf_structure.structures.words import TreeOfWords, Word
+from hf_structure.text.conllu import ConlluSentence
 
 if TYPE_CHECKING:
     import nltk

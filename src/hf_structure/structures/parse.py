@@ -5,14 +5,6 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from hf_structure.data.conllu import (
-    ConlluSentence,
-    check_multiword_tokens,
-    parse_sentence,
-    read_conllu,
-    without_probabilities,
-)
-from hf_structure.data.normalization import is_punctuation
 from hf_structure.structures.common import Drawn, Value, as_tuple, check_length, freeze, short_repr
 from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.dependency_graph import DependencyGraph
@@ -20,6 +12,14 @@ from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.distances import SyntacticDistances
 from hf_structure.structures.tables import words_frame
 from hf_structure.structures.words import TreeOfWords, Word
+from hf_structure.text.conllu import (
+    ConlluSentence,
+    check_multiword_tokens,
+    parse_sentence,
+    read_conllu,
+    without_probabilities,
+)
+from hf_structure.text.normalization import is_punctuation
 
 if TYPE_CHECKING:
     import nltk

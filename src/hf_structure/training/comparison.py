@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from hf_structure.data.json_text import load_json
+from hf_structure.text.json_text import load_json
 
 PARTS = ("train", "validation", "test")  # of a treebank
 Files = dict[str, str | Path]  # of these parts

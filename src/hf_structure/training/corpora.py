@@ -19,10 +19,11 @@ from datasets.fingerprint import Hasher
 from datasets.packaged_modules.generator.generator import Generator
 from transformers import PreTrainedTokenizerBase, TrainingArguments
 
-from hf_structure.data.corpus import column_numbers, drop_punctuation, guess_format
-from hf_structure.data.files import writing_to
-from hf_structure.data.rows import Row, open_dataset
-from hf_structure.data.text import split_sentences, tokenize_words
+from hf_structure.corpora.corpus import column_numbers
+from hf_structure.corpora.rows import Row, open_dataset
+from hf_structure.text.files import writing_to
+from hf_structure.text.formats import drop_punctuation, guess_format
+from hf_structure.text.words import split_sentences, tokenize_words
 from hf_structure.training.arguments import DataArguments
 from hf_structure.training.scripts import file_states, source_states
 from hf_structure.version import __version__
@@ -84,7 +85,7 @@ class Corpora:
         return self._read(", ".join(files), file_states(*files), reading.read, reading.features)
 
     def read_rows(self, name: str, options: dict, reading: Reading) -> Dataset:
-        """The same of a data set, of which `options` are those of [`~hf_structure.data.rows.open_dataset`]."""
+        """The same of a data set, of which `options` are those of [`~hf_structure.corpora.rows.open_dataset`]."""
         state = [name, *source_states(open_dataset(name, **options).files)]
         return self._read(name, [state], partial(_read_rows, options=options, reading=reading), reading.features)
 

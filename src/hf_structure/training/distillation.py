@@ -49,7 +49,7 @@ class Teacher:
         The weighted sum of all words' cross-entropies between the teacher's probabilities and the parser's.
 
         Args:
-            outputs ([`~hf_structure.modeling_outputs.GraphParserOutput`]): What the parser gives for the sentences.
+            outputs ([`~hf_structure.models.modeling_outputs.GraphParserOutput`]): The parser's, for the sentences.
             batch (`dict[str, torch.Tensor]`): What the teacher reads of them, with `heads` `(batch_size, n)`.
         """
         with torch.no_grad():

@@ -25,12 +25,12 @@ from transformers import (
     set_seed,
 )
 
-from hf_structure.data.files import error_line, full_disk, new_file, writing_to
-from hf_structure.data.json_text import parse_json, read_whole
-from hf_structure.data.minimal_pairs import table_files
+from hf_structure.corpora.minimal_pairs import table_files
 from hf_structure.hub.cards import RESULTS
 from hf_structure.hub.locating import resolve_model
 from hf_structure.hub.suggestions import did_you_mean, with_suggestions
+from hf_structure.text.files import error_line, full_disk, new_file, writing_to
+from hf_structure.text.json_text import parse_json, read_whole
 from hf_structure.training.arguments import DataArguments, RunArguments, TrainedModelArguments
 from hf_structure.training.cards import note_facts
 from hf_structure.training.trainers import last_complete_checkpoint

@@ -11,8 +11,8 @@ from datasets import Dataset
 from torch.utils.data import IterableDataset, get_worker_info
 from transformers import TrainingArguments
 
-from hf_structure.data.batching import shuffled_batches
-from hf_structure.data.rows import Rows, open_dataset
+from hf_structure.corpora.batching import shuffled_batches
+from hf_structure.corpora.rows import Rows, open_dataset
 from hf_structure.training.arguments import DataArguments, RunArguments, option
 from hf_structure.training.corpora import Corpora, Encode, Reading, without_long
 
@@ -51,7 +51,7 @@ class TextArguments(DataArguments):
 
     @property
     def dataset_options(self) -> dict:
-        """Those of [`~hf_structure.data.rows.open_dataset`]."""
+        """Those of [`~hf_structure.corpora.rows.open_dataset`]."""
         return {"column": self.text_column_name, "config_name": self.dataset_config_name, "split": self.dataset_split}
 
 
@@ -96,7 +96,7 @@ class TextStream(IterableDataset):
         encode (`Callable[[list[dict]], list[dict]]`): From sentences to the input of `collate`, and its `length`.
         collate (`Callable`): Makes batches; its `set_epoch`, if any, is given the number of the pass.
         max_words, max_length (`int`, *optional*): Sentences of more words or of a greater `length` are left out.
-        others: As for [`~hf_structure.data.batching.TokenBudgetBatchSampler`].
+        others: As for [`~hf_structure.corpora.batching.TokenBudgetBatchSampler`].
     """
 
     def __init__(

@@ -20,18 +20,18 @@ from transformers.optimization import get_scheduler
 from transformers.trainer_callback import ExportableState, PrinterCallback, ProgressCallback
 from transformers.trainer_utils import TrainOutput, speed_metrics
 
-from hf_structure.abilities import abilities_of
-from hf_structure.data.batching import TokenBudgetBatchSampler, token_budget_batches
-from hf_structure.data.collators import IGNORE_INDEX, WordCollator, pad_words
-from hf_structure.data.corpus import column_numbers
-from hf_structure.data.files import new_file
-from hf_structure.data.tasks import Task
+from hf_structure.corpora.batching import TokenBudgetBatchSampler, token_budget_batches
+from hf_structure.corpora.collators import IGNORE_INDEX, WordCollator, pad_words
+from hf_structure.corpora.corpus import column_numbers
+from hf_structure.corpora.tasks import Task
 from hf_structure.hub.cards import in_percent
 from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.metrics.constituency import unlabeled_f1
 from hf_structure.metrics.language_model import SUMS, language_model_scores, language_model_sums
 from hf_structure.metrics.perplexity import masked_log_likelihood, masked_perplexity
 from hf_structure.metrics.tasks import classification_scores, similarity_scores
+from hf_structure.models.abilities import abilities_of
+from hf_structure.text.files import new_file
 from hf_structure.training.arguments import has_warmup
 from hf_structure.training.cards import write_card
 from hf_structure.training.comparison import markdown_table
@@ -111,7 +111,7 @@ class TokenBudgetTrainer(Trainer):
         max_tokens (`int`): Budget of a batch on one device, including padding.
         max_sentences (`int`, *optional*): Most sentences of a training batch on one device.
         sampling_power (`float`): Treebanks, named in the training dataset's column `treebank`, give sentences in
-            proportion to their sizes to this power, see [`~hf_structure.data.batching.sample_groups`].
+            proportion to their sizes to this power, see [`~hf_structure.corpora.batching.sample_groups`].
         args, kwargs: As for [`~transformers.Trainer`]; the settings in
             [`~hf_structure.training.arguments.IGNORED`] have no effect here. The training dataset has a column
             `length`, or it is a [`~hf_structure.training.streaming.TextStream`] of batches.

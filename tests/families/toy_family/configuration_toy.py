@@ -1,7 +1,7 @@
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
-from hf_structure.abilities import PROBABILITIES, Abilities, Column
+from hf_structure.models.abilities import PROBABILITIES, Abilities, Column
 
 
 @strict

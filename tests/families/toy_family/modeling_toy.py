@@ -2,7 +2,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from hf_structure.modeling_outputs import DecoderOutput
+from hf_structure.models.modeling_outputs import DecoderOutput
 from toy_family.configuration_toy import ToyConfig
 
 

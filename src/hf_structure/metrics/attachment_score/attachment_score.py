@@ -17,7 +17,7 @@ Args:
     predictions, references: one item a sentence. Either the list of its words' heads (words are numbered from 1, 0 is
         the root), or a dict with the lists `heads` and `labels`.
     keep: per sentence a list of booleans, which words are scored; all by default. `keep_mask` of
-        `hf_structure.data.normalization` makes them of any tags and labels, so that punctuation is not scored.
+        `hf_structure.text.normalization` makes them of any tags and labels, so that punctuation is not scored.
     ignore_labels: words with these gold labels are not scored, for example ["punct"] of Universal Dependencies.
     universal_labels: whether labels are compared without their subtype (`nsubj:pass` as `nsubj`).
     undirected: what uuas and ulas count, "pairs" (the default: a pair that is predicted from both ends counts once) or

@@ -4,7 +4,7 @@ from typing import Literal, cast
 
 from huggingface_hub.dataclasses import strict
 
-from hf_structure.abilities import PROBABILITIES, Abilities, label_columns
+from hf_structure.models.abilities import PROBABILITIES, Abilities, label_columns
 from hf_structure.modules.configuration import EncoderConfig, require_positive
 
 # The models of table 2, as settings of the configuration.

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from hf_structure.algorithms.transitions import LEFT_ARC, NO_ACTION, RIGHT_ARC, SWAP, TransitionStates
-from hf_structure.modeling_outputs import DecoderOutput
 from hf_structure.models.g2g_transformer.states_g2g_transformer import dependents, is_arc
+from hf_structure.models.modeling_outputs import DecoderOutput
 from hf_structure.modules.calls import uncompiled
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from transformers.utils import can_return_tuple
 from transformers.utils.output_capturing import capture_outputs
 
 from hf_structure.algorithms.transitions import NO_ACTION, SHIFT, TransitionStates
-from hf_structure.modeling_outputs import DecoderOutput, TransitionParserOutput
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
 from hf_structure.models.g2g_transformer.decoding_g2g_transformer import beam_search
 from hf_structure.models.g2g_transformer.states_g2g_transformer import (
@@ -32,6 +31,7 @@ from hf_structure.models.g2g_transformer.states_g2g_transformer import (
     sequence_lengths,
     state_sequences,
 )
+from hf_structure.models.modeling_outputs import DecoderOutput, TransitionParserOutput
 from hf_structure.modules.affine import all_rows
 from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.dropout import Dropout

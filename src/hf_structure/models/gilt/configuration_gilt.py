@@ -5,8 +5,8 @@ from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 
-from hf_structure.abilities import Abilities
 from hf_structure.algorithms.graph import TapeFeatures
+from hf_structure.models.abilities import Abilities
 from hf_structure.modules.configuration import require_not_negative
 from hf_structure.modules.structured_lm.configuration import StructuredLMConfig
 

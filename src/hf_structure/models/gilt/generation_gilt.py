@@ -17,8 +17,8 @@ from transformers.utils import ModelOutput
 
 from hf_structure.algorithms.beam import Beam
 from hf_structure.algorithms.graph import best_new_arcs
-from hf_structure.modeling_outputs import GraphGenerateBeamOutput, GraphGenerateOutput
 from hf_structure.models.gilt.cache_gilt import GraphCache
+from hf_structure.models.modeling_outputs import GraphGenerateBeamOutput, GraphGenerateOutput
 from hf_structure.modules.structured_lm.generation import StructureWriter
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ def token_kinds(config, tokenizer=None, word_starts: torch.Tensor | None = None)
             raise ValueError(
                 "graphs are built over words: pass `tokenizer`, or `word_starts`, to tell where they begin"
             )
-        from hf_structure.tokenization import word_start_mask
+        from hf_structure.text.tokenization import word_start_mask
 
         word_starts = word_start_mask(tokenizer)
     kinds = torch.full((max(config.vocab_size, len(word_starts)),), GOES_ON, dtype=torch.long)

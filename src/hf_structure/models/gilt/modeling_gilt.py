@@ -19,12 +19,12 @@ from transformers.utils.output_capturing import selected_hidden_states
 
 from hf_structure.algorithms.float64 import double, move
 from hf_structure.algorithms.graph import expand_tapes, new_arcs, prefix_tapes
-from hf_structure.modeling_outputs import DecoderOutput, GiLTCausalLMOutput
 from hf_structure.models.gilt.beam_search_gilt import GraphHypotheses
 from hf_structure.models.gilt.cache_gilt import GraphCache
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
 from hf_structure.models.gilt.generation_gilt import GraphWriter
 from hf_structure.models.gilt.scorer_gilt import DependencyScorer
+from hf_structure.models.modeling_outputs import DecoderOutput, GiLTCausalLMOutput
 from hf_structure.modules.affine import all_rows
 from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.padding import check_one_input, without_padding

@@ -19,7 +19,7 @@ from transformers.utils import can_return_tuple
 from transformers.utils.deprecation import deprecate_kwarg
 
 from hf_structure.algorithms.attachments import attachments_to_spans, word_spans
-from hf_structure.modeling_outputs import DecoderOutput, PushdownCausalLMOutput
+from hf_structure.models.modeling_outputs import DecoderOutput, PushdownCausalLMOutput
 from hf_structure.models.pushdown.attachments_pushdown import AttachmentScorer
 from hf_structure.models.pushdown.beam_search_pushdown import StackHypotheses
 from hf_structure.models.pushdown.cache_pushdown import StackCache

@@ -6,8 +6,8 @@ from typing import Literal, cast
 
 from huggingface_hub.dataclasses import strict
 
-from hf_structure.abilities import PROBABILITIES, Abilities, Column, label_columns
 from hf_structure.algorithms.word_annotations import Lexicon, form_ids, spell_features, spell_lemmas
+from hf_structure.models.abilities import PROBABILITIES, Abilities, Column, label_columns
 from hf_structure.modules.configuration import EncoderConfig, chosen_layers, require_positive
 
 
@@ -34,7 +34,7 @@ class RNGTransformerConfig(EncoderConfig):
             and its values in the order of their ids. Lemmas are edit rules, and features follow their part of speech,
             see [`~hf_structure.algorithms.word_annotations`].
         known_words (`dict[str, str]`, *optional*), known_lemmas (`str`, *optional*):
-            What [`~hf_structure.data.lexicons`] collects, to correct predicted lemmas (see
+            What [`~hf_structure.text.lexicons`] collects, to correct predicted lemmas (see
             [`~hf_structure.algorithms.word_annotations.Lexicon`]); needs the columns `"lemma"`, `"upos"` and `"xpos"`.
         column_size (`int`, defaults to 256): Width of the perceptron that precedes their scores.
         num_form_buckets (`int`, defaults to 0): Number of vectors for what words look like, which lower-case pieces do

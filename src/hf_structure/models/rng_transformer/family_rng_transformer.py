@@ -1,6 +1,6 @@
 """What the package knows of the Recursive Non-autoregressive Graph-to-Graph Transformer."""
 
-from hf_structure.families import Family
+from hf_structure.models.families import Family
 
 FAMILY = Family(
     model_type="rng_transformer",

@@ -30,7 +30,7 @@ from hf_structure.algorithms.spanning_tree import (
     tree_log_probs,
 )
 from hf_structure.algorithms.word_annotations import CANDIDATES
-from hf_structure.modeling_outputs import DecoderOutput, GraphParserOutput
+from hf_structure.models.modeling_outputs import DecoderOutput, GraphParserOutput
 from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
 from hf_structure.modules.affine import all_rows
 from hf_structure.modules.dropout import Dropout

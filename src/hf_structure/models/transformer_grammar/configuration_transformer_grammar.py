@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 
-from hf_structure.abilities import Abilities
+from hf_structure.models.abilities import Abilities
 from hf_structure.modules.structured_lm.configuration import StructuredLMConfig
 
 UNLABELLED = "X"

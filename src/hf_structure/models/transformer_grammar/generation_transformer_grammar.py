@@ -69,7 +69,7 @@ class GrammarWriter(StructureWriter):
         if word_starts is None and model.config.inner_pieces is not None:
             word_starts = model.token_kinds(torch.arange(model.config.vocab_size)) != GOES_ON
         if word_starts is None and kwargs.get("tokenizer") is not None:
-            from hf_structure.tokenization import word_start_mask
+            from hf_structure.text.tokenization import word_start_mask
 
             word_starts = word_start_mask(kwargs["tokenizer"])
         if word_starts is not None:

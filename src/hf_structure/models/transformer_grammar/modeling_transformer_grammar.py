@@ -24,7 +24,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutpu
 from transformers.utils import can_return_tuple
 from transformers.utils.deprecation import deprecate_kwarg
 
-from hf_structure.modeling_outputs import DecoderOutput
+from hf_structure.models.modeling_outputs import DecoderOutput
 from hf_structure.models.transformer_grammar.actions_transformer_grammar import (
     actions_to_heads,
     before_words,

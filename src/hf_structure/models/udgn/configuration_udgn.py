@@ -4,7 +4,7 @@ from typing import Literal
 
 from huggingface_hub.dataclasses import strict
 
-from hf_structure.abilities import PROBABILITIES, Abilities
+from hf_structure.models.abilities import PROBABILITIES, Abilities
 from hf_structure.modules.configuration import StructureConfig, require_not_negative, require_positive
 
 

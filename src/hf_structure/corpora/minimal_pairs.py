@@ -1,0 +1,234 @@
+"""
+Minimal pairs of sentences: a good one, and one or several bad ones that a language model should find less likely.
+
+They are read from tables with a pair in each row, or a sentence in each row and a label that says which are good; see
+[`PairLayout`]. A folder of tables is a set of pairs, and so is a data set for the `datasets` library.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from hf_structure.corpora.items import read_item_rows
+from hf_structure.corpora.tasks import read_table
+from hf_structure.text.files import DataError, plain_path
+from hf_structure.text.words import numbered_lines
+
+SUFFIXES = (".jsonl", ".csv", ".tsv", ".gold")
+_ENDINGS = ", ".join(SUFFIXES)
+Rows = Iterable[tuple[str, Mapping[str, Any]]]  # with the place of each
+
+
+class Variant(NamedTuple):
+    """One side of a pair."""
+
+    text: str  # what is scored: a sentence, or what comes after the prefix
+    prefix: str | None = None  # what comes before, and is given
+
+
+@dataclass(frozen=True)
+class MinimalPair:
+    """A good sentence, and bad ones, mostly one."""
+
+    good: Variant
+    bad: Sequence[Variant]
+    groups: tuple[str, ...]  # what it belongs to, from fine to coarse
+    place: str  # where it was read
+
+
+@dataclass(frozen=True)
+class PairLayout:
+    """
+    The columns of a table of pairs. Capital and small letters are the same in their names. Raises `ValueError` for one
+    of the prefixes alone.
+    """
+
+    good: str = "sentence_good"
+    bad: Sequence[str] = ("sentence_bad",)
+    prefix_good: str | None = None  # what comes before the good sentence, and is not scored
+    prefix_bad: str | None = None  # the same of the bad ones; perhaps the same column
+    groups: Sequence[str] = ()  # what a pair belongs to, from fine to coarse; without any, the file
+    # If each row has a sentence alone: the column that says whether it is good, and its value if it is.
+    label: tuple[str, str] | None = None
+    sentence: str = "sentence"  # this sentence
+    item: str = "item"  # what it shares with those that it is compared with
+
+    def __post_init__(self):
+        if (self.prefix_good is None) != (self.prefix_bad is None):
+            raise ValueError("a prefix of good sentences needs one of bad sentences, and the reverse")
+
+    def read(self, rows: Rows, name: str) -> Iterator[MinimalPair]:
+        """The pairs of a table called `name`. Raises `ValueError` with the place of a row that has none."""
+        if self.label is not None:
+            yield from self._read_sentences(rows, name, *self.label)
+            return
+        for place, row in rows:
+            good = self._variant(row, self.good, self.prefix_good, place)
+            bad = [self._variant(row, column, self.prefix_bad, place) for column in self.bad]
+            yield MinimalPair(good, bad, self._groups(row, name, place), place)
+
+    def _read_sentences(self, rows: Rows, name: str, column: str, good_label: str) -> Iterator[MinimalPair]:
+        items: dict[tuple[str, ...], tuple[list, list]] = {}
+        places = {}
+        for place, row in rows:
+            key = (*self._groups(row, name, place), _value(row, self.item, place))
+            is_good = _value(row, column, place) == good_label
+            prefix = self.prefix_good if is_good else self.prefix_bad
+            items.setdefault(key, ([], []))[not is_good].append(self._variant(row, self.sentence, prefix, place))
+            places.setdefault(key, place)
+        for (*groups, item), (good, bad) in items.items():
+            place = places[(*groups, item)]
+            if len(good) != 1 or not bad:
+                problem = f"{len(good)} sentences with {column} {good_label!r} and {len(bad)} others"
+                raise ValueError(f"{place}: {self.item} {item!r} has {problem}, not one and at least one")
+            yield MinimalPair(good[0], bad, tuple(groups), place)
+
+    def _variant(self, row: Mapping[str, Any], column: str, prefix: str | None, place: str) -> Variant:
+        return Variant(_text(row, column, place), None if prefix is None else _text(row, prefix, place))
+
+    def _groups(self, row: Mapping[str, Any], name: str, place: str) -> tuple[str, ...]:
+        # BLiMP has syntax/semantics and syntax_semantics
+        return tuple(_value(row, column, place).replace("/", "_") for column in self.groups) or (name,)
+
+
+PRESETS = {
+    "blimp": PairLayout(groups=("UID", "linguistics_term", "field")),
+    "blimp-supplement": PairLayout(),
+    "multiblimp": PairLayout("sen", ("wrong_sen",), groups=("phenomenon", "lang")),
+    "sling": PairLayout(groups=("paradigm", "phenomenon", "field")),
+    "rublimp": PairLayout("source_sentence", ("target_sentence",), groups=("PID", "phenomenon", "level")),
+    "gulordava": PairLayout("right", ("wrong",), "prefix", "prefix", groups=("type",)),
+    "gulordava-sentences": PairLayout("sentence_right", ("sentence_wrong",), groups=("type",)),
+}
+
+
+def measure_of(pairs: Iterable[MinimalPair]) -> str:
+    """What is scored of pairs: the whole string, or a part given a prefix."""
+    pairs = list(pairs)
+    if all(variant.prefix is None for pair in pairs for variant in (pair.good, *pair.bad)):
+        return "the whole string"
+    if all(pair.good.prefix == bad.prefix for pair in pairs for bad in pair.bad):
+        return "the target given the prefix"
+    if all(pair.good.text == bad.text for pair in pairs for bad in pair.bad):
+        return "the shared end given each prefix"
+    return "the end given its prefix"
+
+
+def read_pairs(data: str, layout: PairLayout) -> dict[str, list[MinimalPair]]:
+    """
+    The pairs of a set of tables (see [`find_tables`]) by what they belong to, called by the finest group, or if two
+    have the same name, by all groups. Raises `OSError` for a file that cannot be opened, and `ValueError` if there are
+    no pairs, or a row is none; the message says where.
+    """
+    found: dict[tuple[str, ...], list[MinimalPair]] = {}
+    for name, read in find_tables(data).items():
+        pairs = list(layout.read(read(), name))
+        if not pairs:
+            raise ValueError(f"{data}: there are no pairs in {name}")
+        for pair in pairs:
+            found.setdefault(pair.groups, []).append(pair)
+    if len({finest for finest, *_ in found}) == len(found):
+        return {finest: pairs for (finest, *_), pairs in found.items()}
+    return {" / ".join(groups): pairs for groups, pairs in found.items()}
+
+
+def table_files(data: str) -> list[Path]:
+    """The files of a set: those in a folder and the folders in it, or a file alone."""
+    path = Path(data)
+    if path.is_file():
+        return [path]
+    return sorted(file for file in path.rglob("*") if _suffix(file) in SUFFIXES and file.is_file())
+
+
+def _suffix(file: Path) -> str:
+    return plain_path(file).suffix.lower()
+
+
+def find_tables(data: str) -> dict[str, Callable[[], Rows]]:
+    """
+    What reads the rows of each table, by its name. `data` is a file (`.jsonl`, `.csv`, `.tsv`, or `.gold` with a
+    `.text` beside it), a folder of them, or a data set with a configuration for each. Raises `ValueError` if there is
+    none.
+    """
+    if files := table_files(data):
+        folder = files[0].parent if Path(data).is_file() else Path(data)
+        paths = [file.relative_to(folder) for file in files]
+        names = [plain_path(path).with_suffix("").as_posix() for path in paths]
+        if len(set(names)) < len(names):
+            names = [path.as_posix() for path in paths]
+        return {name: partial(read_rows, file) for name, file in zip(names, files, strict=True)}
+    import datasets  # an extra, and slow to import: only data sets need it
+    from datasets.exceptions import DatasetsError
+
+    try:
+        names = datasets.get_dataset_config_names(data)
+    except (OSError, ValueError, DatasetsError) as error:
+        raise ValueError(f"{data} is no folder or file of pairs ({_ENDINGS}) and no data set: {error}") from error
+    return {name: partial(_read_configuration, data, name) for name in names}
+
+
+def _read_configuration(data: str, name: str) -> Rows:
+    import datasets
+
+    rows = cast(Iterable[Mapping[str, Any]], datasets.load_dataset(data, name, split="train"))
+    return ((f"{data}, {name}, row {number}", row) for number, row in enumerate(rows, start=1))
+
+
+def read_rows(path: Path) -> Rows:
+    """The rows of a table. Raises `ValueError` for another suffix than those of [`find_tables`]."""
+    suffix = _suffix(path)
+    if suffix not in SUFFIXES:
+        raise ValueError(f"{path}: pairs are in files that end in {_ENDINGS}")
+    if suffix == ".gold":
+        return _read_gold(path)
+    if suffix == ".jsonl":
+        return ((f"{path}:{number}", row) for number, row in read_table(path))
+    return read_item_rows(path)
+
+
+def _read_gold(path: Path) -> Rows:
+    """
+    Sentences of Gulordava et al. (2018) from the two files of a set, line by line: a sentence, and the place of a word
+    in it, from 0, of which the right and a wrong form are given.
+    """
+    lines = list(numbered_lines(path))
+    texts = [text.removesuffix("<eos>").split() for _, text in numbered_lines(path.with_suffix(".text"))]
+    if len(lines) != len(texts):
+        raise DataError(f"{len(lines)} lines, and {len(texts)} in {path.with_suffix('.text').name}", str(path))
+    for (number, line), words in zip(lines, texts, strict=True):
+        cells = line.split("\t")
+        if len(cells) < 10 or cells[3] not in map(str, range(len(words))):
+            problem = "pattern, three numbers, two tags, right and wrong form, lemma and attractors, separated by tabs"
+            raise DataError(f"not {problem}, the third number that of a word", str(path), number)
+        pattern, _, sentence, index, _, _, right, wrong, lemma, attractors = cells[:10]
+        before = words[: int(index)]
+        after = words[int(index) + 1 :]
+        row = {"pattern": pattern, "lemma": lemma, "attractors": attractors, "right": right, "wrong": wrong}
+        row |= {"type": "original" if sentence == "0" else "generated", "prefix": " ".join(before)}
+        row |= {f"sentence_{name}": " ".join([*before, row[name], *after]) for name in ("right", "wrong")}
+        yield f"{path}:{number}", row
+
+
+def _cell(row: Mapping[str, Any], column: str, place: str) -> Any:
+    if column in row:
+        return row[column]
+    for name, value in row.items():
+        if name.lower() == column.lower():
+            return value
+    raise ValueError(f"{place}: there is no column {column!r}: the columns are {', '.join(map(repr, row))}")
+
+
+def _text(row: Mapping[str, Any], column: str, place: str) -> str:
+    value = _cell(row, column, place)
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{place}: {column} is {value!r}, not text")
+    return value
+
+
+def _value(row: Mapping[str, Any], column: str, place: str) -> str:
+    """A name or number; of what is true in JSON, `true`."""
+    value = _cell(row, column, place)
+    return json.dumps(value) if isinstance(value, int | float) else _text(row, column, place)

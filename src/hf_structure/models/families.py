@@ -1,0 +1,87 @@
+"""
+The families of models. A record in each family's folder says all that the rest of the package knows of it: Auto
+classes, scripts, model cards and the documentation read nothing else.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Family:
+    """
+    The record of a family.
+
+    Args:
+        model_type (`str`): That of its configuration.
+        package (`str`): The package, or module, that its classes are in.
+        config_class (`str`): Its configuration class, by its name in the package: `"configuration_udgn.UDGNConfig"`.
+        classes (`Mapping[str, Sequence[str]]`):
+            Its model classes likewise, and for each the names of the Auto classes that load it: those of transformers,
+            `"AutoModelForDependencyParsing"` and `"AutoModelForConstituencyParsing"`.
+        title (`str`): What it is, in one line.
+        citation (`str`): Its paper.
+        uses, limits (`str`): What its models are for, and what they are not for.
+        tags (`tuple[str, ...]`): Those of its model cards.
+        objective (`"masked_lm"`, `"causal_lm"` or `"parsing"`): The training objective, which tells the script.
+        learning_rate (`float`, *optional*): That of its paper, if the script is to start from it.
+        baselines (`Mapping[str, Mapping[str, Any]]`):
+            Models without structures that it is compared with: names, and the settings of its configuration.
+    """
+
+    model_type: str
+    package: str
+    config_class: str
+    classes: Mapping[str, tuple[str, ...]]
+    title: str
+    citation: str
+    uses: str
+    limits: str
+    tags: tuple[str, ...] = ()
+    objective: Literal["masked_lm", "causal_lm", "parsing"] = "parsing"
+    learning_rate: float | None = None
+    baselines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def load(self, name: str) -> type:
+        """A class of the family, by its name in the package."""
+        module, _, class_name = f"{self.package}.{name}".rpartition(".")
+        return getattr(import_module(module), class_name)
+
+
+FAMILIES: dict[str, Family] = {}
+
+
+def register_family(family: Family) -> None:
+    """
+    Makes a family known: to transformers' Auto classes, to the scripts that train such models, and to model cards.
+
+    Args:
+        family ([`Family`]): Its record.
+    """
+    FAMILIES[family.model_type] = family
+    for name in ("hf_structure.registration.auto_configurations", "hf_structure.registration.auto"):
+        module: Any = sys.modules.get(name)
+        if hasattr(module, "add_family"):  # else it reads all records when it is imported
+            module.add_family(family)
+
+
+def families_of(objective: str) -> dict[str, dict[str, Any]]:
+    """
+    The settings of all families that are trained on an objective, and of their baselines, by name; `model_type` comes
+    first.
+    """
+    found = {}
+    for family in FAMILIES.values():
+        if family.objective == objective:
+            variants = {family.model_type: {}, **family.baselines}
+            found |= {name: {"model_type": family.model_type, **settings} for name, settings in variants.items()}
+    return found
+
+
+for _module in iter_modules([str(Path(__file__).parent / "models")]):
+    register_family(import_module(f"hf_structure.models.{_module.name}.family_{_module.name}").FAMILY)

@@ -1,0 +1,1 @@
+"""From text to structures: one parser behind every door."""

@@ -1,0 +1,174 @@
+"""From sentences in any form to the inputs of a model."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise, zip_longest
+from typing import Any
+
+from transformers import PreTrainedTokenizerBase
+
+from hf_structure.models.abilities import Abilities
+from hf_structure.parsing.annotation import Tree, encode_tags, encode_tree, ids_of
+from hf_structure.parsing.options import MAX_WORDS
+from hf_structure.text.normalization import is_punctuation
+from hf_structure.text.sentences import (
+    EmptySentenceError,
+    LongSentenceError,
+    SentenceError,
+    SourceSentence,
+    as_python,
+)
+from hf_structure.text.tokenization import encode, encode_subwords
+from hf_structure.text.words import Token, find_words, words_of_tokens
+
+
+def with_columns(sentences: Iterable[Any], **columns: Iterable | None) -> Iterator[tuple[Any, dict]]:
+    """
+    Each sentence with its values in the columns that are not None; a missing value is None. Raises `ValueError` if a
+    column is longer than the sentences, when their end is reached, and `SentenceError` if one is shorter, for the
+    first sentence without its value.
+    """
+    given = {name: values for name, values in columns.items() if values is not None}
+    end: Any = object()
+    for number, (sentence, *values) in enumerate(zip_longest(sentences, *given.values(), fillvalue=end), start=1):
+        beside = dict(zip(given, values, strict=True))
+        for name, value in beside.items():
+            if sentence is end and value is not end:
+                raise ValueError(f"{name} goes on after the last sentence, which is number {number - 1}")
+            if value is end and sentence is not end:
+                raise SentenceError(number, f"{name} ends after {number - 1} sentences")
+        yield sentence, {name: as_python(value) for name, value in beside.items()}
+
+
+def encode_all(
+    sentences: Iterable[tuple[Any, dict]], encode: Callable, skipped: tuple[type[ValueError], ...] = ()
+) -> Iterator[dict[str, Any] | None]:
+    """
+    Encodes the sentences of [`with_columns`] by `encode`; those that it refuses with an error in `skipped` are None.
+    Raises `SentenceError` if `encode` raises another `ValueError`.
+    """
+    for number, (sentence, beside) in enumerate(sentences, start=1):
+        try:
+            encoded = encode(sentence, **beside)
+        except skipped:
+            encoded = None
+        except ValueError as error:
+            raise SentenceError(number, str(error), getattr(sentence, "place", "")) from error
+        yield encoded
+
+
+def skipped_errors(skip_long: bool, skip_empty: bool) -> tuple[type[ValueError], ...]:
+    """The errors of the sentences that are left out."""
+    return (LongSentenceError,) * skip_long + (EmptySentenceError,) * skip_empty
+
+
+@dataclass(frozen=True)
+class SentenceEncoder:
+    """Makes the inputs of a model from a sentence."""
+
+    tokenizer: PreTrainedTokenizerBase
+    word_tokenizer: Callable[[str], Sequence[Token]]  # splits raw text
+    abilities: Abilities = field(default_factory=Abilities)  # how many words the model reads, and what else
+    punctuation: str = "attach"
+    max_words: int = MAX_WORDS
+    treebank_id: int | None = None
+    encode_words: Callable[[Sequence[str], PreTrainedTokenizerBase], dict[str, list[int]]] = encode
+
+    @classmethod
+    def with_abilities(cls, abilities: Abilities, **options) -> "SentenceEncoder":
+        """An encoder for a model with these abilities, which makes ids in the way that the model was trained on."""
+        encode_words = encode_subwords if abilities.incremental else encode
+        return cls(abilities=abilities, **{"encode_words": encode_words, **options})
+
+    @cached_property
+    def _tag_ids(self) -> dict[str, int] | None:
+        return ids_of(self.abilities.tags)
+
+    @cached_property
+    def _label_ids(self) -> dict[str, int] | None:
+        return ids_of(self.abilities.initial_labels)
+
+    def __call__(
+        self, source: SourceSentence, tags: Sequence[str] | None = None, initial: Tree | None = None
+    ) -> dict[str, Any]:
+        """
+        Encodes a sentence. `tags` and `initial` have precedence over its own.
+
+        Returns:
+            `dict`: `words`; `keep`, a mask of those that the model sees, and their ids as `encode_words` gives them;
+                `layer`, the text layer as the arguments of a [`Parse`]; `tag_ids` for a model that reads tags;
+                `initial_heads` and `initial_relations` where there is an initial tree; and what else the model reads.
+
+        Raises:
+            LongSentenceError: more words than `max_words`, or than the model has positions for.
+            EmptySentenceError: no words.
+            ValueError: another number of tags or heads than of words, an initial tree that is none of this sentence or
+                that the model cannot use.
+        """
+        words, layer = self._words(source)
+        keep = seen_mask(words, self.tokenizer, self.punctuation)
+        seen = [word for word, kept in zip(words, keep, strict=True) if kept]
+        _check_positions(len(seen), "words", self.abilities.max_words)
+        encoded = {"words": words, "keep": keep, "layer": layer, **self.encode_words(seen, self.tokenizer)}
+        _check_positions(len(encoded["input_ids"]), "tokens", self.abilities.max_tokens)
+        encoded |= encode_beside(seen, self.abilities.read_beside, self.treebank_id)
+        if self._tag_ids is not None:
+            encoded["tag_ids"] = encode_tags(source.tags if tags is None else tags, keep, self._tag_ids)
+        initial = source.initial if initial is None else initial
+        return encoded if initial is None else {**encoded, **encode_tree(initial, keep, self._label_ids)}
+
+    def _words(self, source: SourceSentence) -> tuple[list[str], dict[str, Any]]:
+        """The words and the text layer, which has no spans of words that are not those of the text."""
+        multiword_tokens: Sequence[tuple[int, int]] = source.multiword_tokens
+        spans = source.word_spans
+        words = source.words
+        if words is None:
+            words, multiword_tokens = words_of_tokens(self.word_tokenizer(source.text or ""))
+        if not words:
+            raise EmptySentenceError("the sentence is empty")
+        if len(words) > self.max_words:
+            message = f"the sentence has {len(words)} words, more than the {self.max_words} of max_words"
+            raise LongSentenceError(message)
+        if spans is None and source.text is not None and source.source is None:
+            spans = find_words(source.text, words)
+            if source.is_text:
+                multiword_tokens = _checked_tokens(multiword_tokens, spans)
+        layer = {"text": source.text, "word_spans": spans, "start": source.start, "multiword_tokens": multiword_tokens}
+        others = {"spaces_after": source.spaces_after, "metadata": source.metadata, "source": source.source}
+        return words, layer | {name: value for name, value in others.items() if value}
+
+
+def _checked_tokens(
+    multiword_tokens: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]] | None
+) -> Sequence[tuple[int, int]]:
+    """The tokens; none if their words are no parts of the text. Raises `ValueError` for white space inside of one."""
+    if spans is None:
+        return []
+    for first, last in multiword_tokens:
+        if any(end != start for (_, end), (start, _) in pairwise(spans[first - 1 : last])):
+            raise ValueError(f"the words {first} to {last} are one token, but there is white space between them")
+    return multiword_tokens
+
+
+def encode_beside(
+    words: Sequence[str], read_beside: Callable[[Sequence[str]], dict[str, list]] | None, treebank_id: int | None
+) -> dict[str, list]:
+    """What a model reads of words beside their ids: what `read_beside` gives, and the treebank, if there is one."""
+    beside = {} if read_beside is None else read_beside(words)
+    return beside if treebank_id is None else beside | {"treebank_ids": [treebank_id] * len(words)}
+
+
+def seen_mask(words: Sequence[str], tokenizer: PreTrainedTokenizerBase, punctuation: str = "attach") -> list[bool]:
+    """Which words the model sees; all, if all are punctuation."""
+    keep = [True] * len(words)
+    if punctuation == "parse" or not tokenizer.init_kwargs.get("skip_punctuation"):
+        return keep
+    marked = [not is_punctuation(word) for word in words]
+    return marked if any(marked) else keep
+
+
+def _check_positions(number: int, kind: str, longest: int | None) -> None:
+    if longest is not None and number > longest:
+        message = f"the sentence has {number} {kind}, more than the {longest} that this model has positions for"
+        raise LongSentenceError(message)

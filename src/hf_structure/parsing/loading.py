@@ -1,0 +1,344 @@
+"""Loads models by name, from folders or as objects, with their tokenizers and word splitters."""
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from logging import LogRecord
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.utils import logging
+
+from hf_structure.hub.locating import resolve_model
+from hf_structure.hub.suggestions import with_suggestions
+from hf_structure.models.abilities import abilities_of
+from hf_structure.modules.int8 import is_quantized, quantize
+from hf_structure.parsing.loaded import loaded_model
+from hf_structure.parsing.options import DTYPES
+from hf_structure.registration.auto import LOADING, AutoModelForDependencyParsing
+from hf_structure.registration.forks import compute_alone_in_forks
+from hf_structure.text.words import TOKENIZERS, WORD_TOKENIZERS, Token
+
+CAUSAL = (AutoModelForCausalLM, "causal language model")  # what loads such models, and what messages call them
+MASKED = (AutoModelForMaskedLM, "masked language model")
+# oneDNN computes half precision on a CPU by a kernel for each shape of a batch. It keeps 1,024 of them, too few for
+# batches of all lengths, and making one again takes longer than using it. It reads this once, before its first kernel:
+# so the first model on a CPU sets it, whatever its precision.
+KERNELS = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8192")
+WordTokenizer = str | Callable[[str], list[str]]
+Tokenizer = str | Callable[[str], Sequence[Token]]  # knows of tokens of several words
+
+
+def load_model(
+    model: str | Path | PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase | None,
+    device: str | torch.device | None,
+    auto_class: Any,
+    purpose: str,
+    optional_weights: str = "-",
+    dtype: str | torch.dtype | None = None,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """
+    Model in evaluation mode on its device, and its tokenizer.
+
+    Args:
+        model, tokenizer, device, dtype, revision, trust_remote_code: As for [`~hf_structure.parse`].
+        auto_class (`type`): What loads such models, e.g. [`~transformers.AutoModelForCausalLM`].
+        purpose (`str`): What the model is to be, for messages: `"causal language model"`.
+        optional_weights (`str`): How the names of weights begin that a checkpoint may lack.
+
+    Raises:
+        ValueError: if there is no such model, device or dtype, a folder holds no such model, a loaded model has
+            another dtype, or its tokenizer is not known.
+    """
+    compute_alone_in_forks()
+    dtype = _known_dtype(dtype)
+    if isinstance(model, torch.nn.Module):
+        if revision:
+            raise ValueError(f"revision={revision!r} is for a model that is loaded by its name, not for a loaded one")
+        current: Any = torch.int8 if is_quantized(model) else getattr(model, "dtype", dtype)
+        if dtype and current != dtype:
+            raise ValueError(f"the loaded model computes in {current}: {_conversion(current, dtype)}")
+        tokenizer = tokenizer or own_tokenizer(model, trust_remote_code)
+        return (model if device is None else _move(model, _known_device(device))).eval(), tokenizer
+    folder = Path(resolve_model(model, revision, trust_remote_code)).resolve()
+    modified = max(file.stat().st_mtime_ns for file in folder.iterdir())
+    if device is None:  # 8-bit integers are for processors
+        device = "cuda" if torch.cuda.is_available() and dtype != torch.int8 else "cpu"
+    if dtype == torch.int8 and not str(device).startswith("cpu"):
+        raise ValueError(f"int8 computes on a CPU only, not on the device {str(device)!r}: pass device='cpu'")
+    device = _known_device(device)
+    options = (folder, auto_class, purpose, optional_weights, dtype or torch.float32, trust_remote_code, device)
+    model, saved_tokenizer = loaded_model(options, modified, partial(_load, *options))
+    return model, tokenizer or saved_tokenizer
+
+
+def load_parser(
+    model: str | Path | PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """See [`load_model`]; raises `ValueError` for a model that does not parse, too."""
+    kind = (AutoModelForDependencyParsing, "model that parses", "lm_head")
+    model, tokenizer = load_model(model, tokenizer, device, *kind, dtype, revision, trust_remote_code)
+    if not hasattr(model, "decode") or not abilities_of(model.config).structures:
+        raise ValueError(f"this {type(model).__name__} does not parse: it gives no structure")
+    return model, tokenizer
+
+
+def choose_word_tokenizer(
+    tokenizer: PreTrainedTokenizerBase, choice: WordTokenizer | None = None, default: str = "english"
+) -> Callable[[str], list[str]]:
+    """
+    What splits raw text into words: the caller's choice, or what the model's tokenizer names, or the default. Raises
+    `ValueError` for an unknown name.
+    """
+    return _choose(WORD_TOKENIZERS, choice or tokenizer.init_kwargs.get("word_tokenizer", default))
+
+
+def choose_tokenizer(
+    tokenizer: PreTrainedTokenizerBase, choice: Tokenizer | None = None
+) -> Callable[[str], Sequence[Token]]:
+    """The same for the tokens of raw text, some of which are several words. Raises the same error."""
+    return _choose(TOKENIZERS, choice or tokenizer.init_kwargs.get("word_tokenizer", "english"))
+
+
+def _choose(known: Mapping[str, Callable[[str], Sequence[Token]]], chosen: Any) -> Any:
+    if callable(chosen):
+        return chosen
+    if not isinstance(chosen, str) or chosen not in known:
+        raise ValueError(f"word_tokenizer must be one of {', '.join(known)}, or a function, not {chosen!r}")
+    return known[chosen]
+
+
+def compute_device(model: PreTrainedModel) -> torch.device:
+    """The device where a model computes: that of its weights, or that to which hooks move offloaded ones."""
+    for module in model.modules():
+        device = getattr(getattr(module, "_hf_hook", None), "execution_device", None)
+        if device is not None:
+            return torch.device(device)
+    return model.device
+
+
+def load_weights(
+    folder: str | Path,
+    auto_class: Any,
+    purpose: str,
+    optional_weights: str = "-",
+    trust_remote_code: bool = False,
+    **options,
+) -> PreTrainedModel:
+    """
+    The model in a folder, with all its weights: transformers only warns of missing ones, and uses random ones.
+    Arguments are those of [`load_model`] and of `from_pretrained`. Raises `ValueError` if there is no such model.
+    """
+    with LOADING, _readable(f"{folder} holds no {purpose}"), _quiet():
+        model, loaded = auto_class.from_pretrained(
+            folder,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+            trust_remote_code=trust_remote_code,
+            **options,
+        )
+        if wrong := sorted(loaded["mismatched_keys"]):  # (name, shape in the file, shape in the model)
+            raise ValueError(
+                f"{len(wrong)} weights have other sizes than its configuration says, such as {wrong[0][0]}"
+            )
+        if missing := sorted(key for key in loaded["missing_keys"] if not key.startswith(optional_weights)):
+            raise ValueError(f"{len(missing)} weights are missing, such as {missing[0]}")
+    return model
+
+
+def read_tokenizer(
+    folder: str | Path, purpose: str = "tokenizer", trust_remote_code: bool = False
+) -> PreTrainedTokenizerBase:
+    """The tokenizer in a folder. Raises `ValueError` if there is none."""
+    with _readable(f"{folder} holds no {purpose}"):
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)
+        tokenizer("a")  # many wrong settings are noticed in use
+        tokenizer.convert_tokens_to_ids(tokenizer.all_special_tokens)
+    return tokenizer
+
+
+def read_config(
+    folder: str | Path, purpose: str, trust_remote_code: bool = False, settings: dict | None = None
+) -> PreTrainedConfig:
+    """The configuration in a folder, with `settings` changed. Raises `ValueError` for none, or unknown settings."""
+    with _readable(f"{folder} holds no {purpose}"):
+        loaded: Any = AutoConfig.from_pretrained(
+            folder, trust_remote_code=trust_remote_code, return_unused_kwargs=True, **(settings or {})
+        )
+        config, unknown = loaded
+    if unknown:
+        raise ValueError(f"{config.model_type} has no settings {with_suggestions(unknown, vars(config))}")
+    return config
+
+
+def load_trained(
+    name: str, auto_class: Any, purpose: str, settings: dict, trust_remote_code: bool = False
+) -> PreTrainedModel:
+    """
+    A trained model by its name (see [`load_model`]), with other `settings` than it was trained with where these leave
+    its weights as they are; a `model_type` among them says nothing. Raises `ValueError` for no such model, and for
+    settings that it does not have or that do not fit its weights.
+    """
+    folder = resolve_model(name, trust_remote_code=trust_remote_code)
+    settings = {key: value for key, value in settings.items() if key != "model_type"}
+    config = read_config(folder, purpose, trust_remote_code, settings)
+    return load_weights(folder, auto_class, purpose, trust_remote_code=trust_remote_code, config=config)
+
+
+def own_tokenizer(model: PreTrainedModel, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
+    """The tokenizer that was saved beside a loaded model. Raises `ValueError` if there is none."""
+    try:
+        folder = resolve_model(model.name_or_path or "", trust_remote_code=trust_remote_code)
+        return read_tokenizer(folder, trust_remote_code=trust_remote_code)
+    except ValueError as error:
+        raise ValueError("pass the tokenizer too: this model was not loaded from a folder that holds one") from error
+
+
+def _load(
+    folder: Path,
+    auto_class: Any,
+    purpose: str,
+    optional_weights: str,
+    dtype: torch.dtype,
+    trust_remote_code: bool,
+    device: torch.device,
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    is_int8 = dtype == torch.int8
+    stored = torch.float32 if is_int8 else dtype
+    model = load_weights(folder, auto_class, purpose, optional_weights, trust_remote_code, dtype=stored)
+    model = _move(model, device).eval()
+    if is_int8:
+        quantize(model)
+    if model.device.type == "cpu":
+        os.environ.setdefault(*KERNELS)
+    return model, read_tokenizer(folder, purpose, trust_remote_code)
+
+
+def _known_device(device: str | int | torch.device) -> torch.device:
+    """The device; a number is that of a GPU. Raises `ValueError` if torch finds no such device."""
+    try:
+        known = torch.device(device)
+        torch.empty(0, dtype=torch.float32, device=known)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        name = device if isinstance(device, int) else str(device)
+        raise ValueError(f"cannot compute on the device {name!r}: torch finds only {_devices()} here") from error
+    return known
+
+
+def _devices() -> str:
+    accelerator = torch.accelerator.current_accelerator()
+    count = torch.accelerator.device_count()
+    return ", ".join(["cpu", *(f"{accelerator}:{index}" for index in range(count))])
+
+
+def _move(model: Any, device: torch.device) -> PreTrainedModel:
+    """
+    The model on a device. A model that is there already is not touched: `to` takes LSTMs apart for a moment, while
+    other threads may be computing with them. Raises `ValueError` if it cannot be moved, as where memory is too small.
+    """
+    places = {parameter.device for parameter in model.parameters()}
+    if all(place.type == device.type and device.index in (None, place.index) for place in places):
+        return model
+    try:
+        return model.to(device)
+    except RuntimeError as error:
+        raise ValueError(f"cannot compute on the device {str(device)!r}: {_first_line(error)}") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """
+    Suppresses the progress bars and reports of transformers: loading is short, and problems are errors here. Only this
+    thread is concerned, while the verbosity of transformers is that of all threads.
+    """
+    thread = threading.get_ident()
+    reporter: Any = logging.get_logger("transformers.modeling_utils")
+    hook = None  # that of the program, if it has one
+
+    def is_from_elsewhere(record: LogRecord) -> bool:
+        return threading.get_ident() != thread
+
+    def bar(factory: Callable, args: tuple, kwargs: dict) -> object:
+        if threading.get_ident() == thread:
+            return logging.EmptyTqdm(*args, **kwargs)
+        return hook(factory, args, kwargs) if hook else factory(*args, **kwargs)
+
+    reporter.addFilter(is_from_elsewhere)
+    hook = logging.set_tqdm_hook(bar)
+    try:
+        yield
+    finally:
+        logging.set_tqdm_hook(hook)
+        reporter.removeFilter(is_from_elsewhere)
+
+
+@contextmanager
+def _readable(message: str) -> Iterator[None]:
+    """
+    Turns whatever goes wrong in loading into a `ValueError` of one line: the errors of libraries about damaged files
+    have no common type, and `tokenizers` even raises bare `Exception`.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":  # Rust's is no Exception
+            raise
+        raise ValueError(f"{message}: {_reason(error)}") from error
+
+
+def _reason(error: BaseException) -> str:
+    if "trust_remote_code=True" in str(error):
+        return "it comes with code of its own, which runs only with trust_remote_code: read it first"
+    if unknown := re.search(r"has model type (\S+) but Transformers does not recognize", str(error)):
+        return f"its family {unknown[1]} is not known here: import the code that registers it (--import)"
+    if other := re.search(r"Unrecognized configuration class <class '[\w.]*?(\w+)'>", str(error)):
+        return f"its configuration, {other[1]}, is that of another kind of model"
+    if isinstance(error, StrictDataclassError):  # the first line says nothing
+        return " ".join(str(error).split())
+    if isinstance(error, ValueError | OSError | SafetensorError) or type(error) in (RuntimeError, Exception):
+        return _first_line(error)
+    return f"{type(error).__name__}: {_first_line(error)}"  # such as KeyError: 'model'
+
+
+def _known_dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
+    if dtype is None:
+        return None
+    name = str(dtype).removeprefix("torch.")
+    if name not in DTYPES:
+        raise ValueError(f"dtype must be a floating-point type or int8 ({', '.join(DTYPES)}), not {dtype!r}")
+    return getattr(torch, name)
+
+
+def _conversion(current: torch.dtype, dtype: torch.dtype) -> str:
+    if current == torch.int8:
+        return "load it anew to compute in another precision"
+    if dtype == torch.int8:
+        return "convert it with hf_structure.modules.int8.quantize(model)"
+    return f"convert it with model.to({dtype})"
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0]

@@ -1,0 +1,243 @@
+"""The parser: sentences of any source in, structures with their text layer out."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tqdm.auto import tqdm
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_structure.corpora.batching import MAX_PADDING, similar_length_batches
+from hf_structure.corpora.collators import WordCollator
+from hf_structure.models.abilities import Abilities, abilities_of
+from hf_structure.models.modeling_outputs import DecoderOutput
+from hf_structure.parsing.annotation import Tree, check_given
+from hf_structure.parsing.assembling import assemble_parse, sentences_of
+from hf_structure.parsing.encoding import SentenceEncoder, encode_all, skipped_errors, with_columns
+from hf_structure.parsing.loading import choose_tokenizer, compute_device, load_parser
+from hf_structure.parsing.options import DEFAULT_PARSER, NAMES, ParseOptions, check_names
+from hf_structure.parsing.segmentation import find_starts, sentence_splitter
+from hf_structure.parsing.splitting import choose_splitter, regroup, split_texts, warn_of_several, windows
+from hf_structure.structures.parse import Parse
+from hf_structure.structures.parses import Parses
+from hf_structure.text.reading import is_one_sentence, read_all
+from hf_structure.text.sentences import read_batch
+from hf_structure.text.tokenization import is_word_level
+
+WINDOW = 64  # batches whose sentences are sorted by length together
+
+
+class Parser:
+    """
+    A model with the options that it parses by. It is loaded and checked once; threads can share it.
+
+        parser = Parser("rngt-en", sentences="model")
+        parser("It rained. Nobody left.")  # as `parse`
+        for parses in parser.pipe(open("notes.txt")):  # one by one, as they come
+            ...
+
+    A model trained without punctuation does not see any here either. Marks are recognised by their characters, taken
+    out, and restored to the tree by a rule that keeps a projective tree projective, see
+    [`~hf_structure.algorithms.trees.restore_words`].
+
+    Args:
+        model (`str`, `Path` or `PreTrainedModel`, defaults to `"rngt-en"`):
+            Short name, folder or Hub name of a model, or a loaded model (which is put into evaluation mode).
+        tokenizer (`PreTrainedTokenizerBase`, *optional*):
+            The model's tokenizer; needed with a loaded model that does not come from a folder.
+        options: Those of [`ParseOptions`].
+
+    Attributes:
+        model (`PreTrainedModel`), tokenizer (`PreTrainedTokenizerBase`): The loaded model.
+        options (`ParseOptions`): All options, with their defaults.
+        abilities (`Abilities`): What the model gives and reads.
+        encode (`SentenceEncoder`), decoding (`dict`): How it makes inputs, and the arguments of the model's `decode`.
+
+    Raises:
+        TypeError: there is no such option.
+        ValueError: no such model, device or value of an option, a model that does not give this structure or cannot
+            use this tokenizer.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | PreTrainedModel = DEFAULT_PARSER,
+        *,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        **options: Any,
+    ):
+        check_names(options)
+        self.options = chosen = ParseOptions(**options)
+        loading = (chosen.device, chosen.dtype, chosen.revision, chosen.trust_remote_code)
+        self.model, self.tokenizer = load_parser(model, tokenizer, *loading)
+        self.abilities = abilities_of(self.model.config)
+        model_name = type(self.model).__name__
+        check_input(self.model, self.tokenizer, self.abilities)
+        self.structures = choose_structures(chosen.structure, self.abilities, model_name)
+        self.treebank_id = choose_treebank(chosen.treebank, self.abilities, model_name)
+        self._word_tokenizer = choose_tokenizer(self.tokenizer, chosen.word_tokenizer)
+        by_model = partial(
+            sentence_splitter, self.model, self.tokenizer, self._word_tokenizer, self.treebank_id, chosen.batch_size
+        )
+        sentences = chosen.sentences
+        if sentences == "auto":
+            sentences = "model" if self.abilities.segments else "split"
+        self._split = choose_splitter(sentences, by_model, self._word_tokenizer, chosen.line_breaks)
+        self.encode = SentenceEncoder.with_abilities(
+            self.abilities,
+            tokenizer=self.tokenizer,
+            word_tokenizer=self._word_tokenizer,
+            punctuation=chosen.punctuation,
+            max_words=chosen.max_words,
+            treebank_id=self.treebank_id,
+        )
+        self.decoding = {"decoder": chosen.decoder, "k": chosen.k, "marginals": chosen.marginals}
+        self.decoding |= search_options(chosen.beam_size, chosen.rounds, self.abilities, model_name)
+
+    def __call__(self, inputs: Any, *, tags: Any = None, initial: Any = None) -> Any:
+        """
+        Parses a sentence or text, several, or a stream of them. Arguments, results and errors are those of [`parse`].
+        """
+        batch: Any = inputs if is_one_sentence(inputs) else read_batch(inputs)
+        if is_one_sentence(batch):
+            return next(self.pipe([batch], tags=_as_column(tags), initial=_as_column(initial)))
+        parses = self.pipe(batch, tags=tags, initial=initial)
+        return Parses(parses) if isinstance(batch, Sized) else parses
+
+    def pipe(
+        self, inputs: Iterable[Any], *, tags: Iterable | None = None, initial: Iterable[Tree | None] | None = None
+    ) -> Iterator[Any]:
+        """
+        Parses a stream: gives for each of the inputs, in their order, what [`__call__`] gives of it alone. Reads
+        `batch_size` times 64 sentences ahead, from which it makes batches of similar lengths.
+        """
+        if self._split is not None and not (tags is None and initial is None):
+            raise ValueError("tags and initial trees are those of sentences: they need sentences='line'")
+        check_given(self.model, tags, initial)
+        return self._stream(inputs, tags, initial)
+
+    def _stream(self, inputs: Iterable[Any], tags: Iterable | None, initial: Iterable | None) -> Iterator[Any]:
+        options = self.options
+        total = len(inputs) if isinstance(inputs, Sized) and self._split is None else None
+        bar = tqdm(total=total, unit=" sentences", disable=not options.progress)
+        counts: deque[int] = deque()
+        sources = read_all(inputs)
+        if self._split is not None:
+            sources = split_texts(sources, counts, self._split, options.batch_size)
+        elif options.sentences is None:
+            better = "model" if self.abilities.segments else "split"
+            sources = warn_of_several(sources, better, options.line_breaks)
+        skipped = skipped_errors(options.skip_long, options.skip_empty)
+        encoded = encode_all(with_columns(sources, tags=tags, initial=initial), self.encode, skipped)
+        parses = self._parse_windows(encoded, bar)
+        yield from parses if self._split is None else map(Parses, regroup(parses, counts))
+
+    def _parse_windows(self, sentences: Iterator[dict[str, Any] | None], bar: tqdm) -> Iterator[Parse | None]:
+        """Reads a window of encoded sentences at a time and parses them in batches of similar lengths."""
+        batch_size = self.options.batch_size
+        # A search has nothing to do where a sentence has ended.
+        max_padding = 1.0 if self.abilities.incremental else MAX_PADDING
+        with bar:
+            for window in windows(sentences, batch_size * WINDOW):
+                parses: list[Parse | None] = [None] * len(window)
+                known = [(index, encoded) for index, encoded in enumerate(window) if encoded is not None]
+                lengths = [len(encoded["input_ids"]) for _, encoded in known]
+                for batch in similar_length_batches(lengths, batch_size, max_padding):
+                    indices, chosen = zip(*(known[i] for i in batch), strict=True)
+                    for index, parsed in zip(indices, self._parse_batch(chosen), strict=True):
+                        parses[index] = parsed
+                    bar.update(len(batch))
+                bar.update(len(window) - len(known))
+                yield from parses
+
+    def _parse_batch(self, encoded: Sequence[Mapping[str, Any]]) -> list[Parse]:
+        decoded = decode_batch(encoded, self.model, **self.decoding)
+        return parses_of(encoded, decoded, self.abilities, self.structures, self.options.punctuation)
+
+    def sentence_starts(self, paragraphs: Sequence[Sequence[str]]) -> list[list[bool]]:
+        """
+        A mask of the words of each paragraph with which a sentence begins. Raises `ValueError` if the model finds no
+        sentences.
+        """
+        if not self.abilities.segments:
+            raise ValueError(f"this {type(self.model).__name__} finds no sentences")
+        return find_starts(paragraphs, self.model, self.tokenizer, self.treebank_id, self.options.batch_size)
+
+
+def _as_column(value: Any) -> list | None:
+    """The annotation of one sentence as that of a list of one."""
+    return None if value is None else [value]
+
+
+def choose_structures(structure: str | None, abilities: Abilities, name: str) -> tuple[str, ...]:
+    """The requested kinds of structure. Raises `ValueError` for one that the model of this `name` does not give."""
+    given = abilities.structures
+    if structure is None:
+        return given
+    wanted = ("dependency", "constituency") if structure == "both" else (structure,)
+    for kind in wanted:
+        if kind not in given:
+            names = " and ".join(NAMES[name] for name in given)
+            raise ValueError(f"{name} gives {names}, but no {NAMES.get(kind, kind)}")
+    return wanted
+
+
+def choose_treebank(treebank: str | None, abilities: Abilities, name: str) -> int | None:
+    """The index of the treebank whose habits are followed. Raises `ValueError` if the model was not trained on it."""
+    known = abilities.treebanks
+    if treebank is None:
+        return None
+    if not known:
+        raise ValueError(f"this {name} follows the habits of one treebank alone: leave treebank out")
+    if treebank not in known:
+        raise ValueError(f"treebank must be one of {', '.join(known)}, not {treebank!r}")
+    return known.index(treebank)
+
+
+def search_options(beam_size: int | None, rounds: int | None, abilities: Abilities, name: str) -> dict[str, int]:
+    """Arguments of `decode` for beam and rounds. Raises `ValueError` for those that the model does not take."""
+    options = {}
+    if beam_size is not None:
+        if not abilities.beam:
+            raise ValueError(f"{name} searches without a beam: leave beam_size out")
+        options["beam_size"] = beam_size
+    if rounds is not None:
+        if not abilities.rounds:
+            raise ValueError(f"{name} does not refine its trees: leave rounds out")
+        options["num_rounds"] = rounds
+    return options
+
+
+def check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, abilities: Abilities) -> None:
+    """Raises `ValueError` if a model cannot read the tokens of a tokenizer."""
+    if not is_word_level(tokenizer) and abilities.reads == "words":
+        raise ValueError(f"{type(model).__name__} reads whole words: a word-level tokenizer is needed")
+    tokens = max(tokenizer.get_vocab().values()) + 1
+    embeddings: Any = model.get_input_embeddings()
+    known = len(embeddings.weight)
+    if tokens > known:
+        raise ValueError(f"the tokenizer has {tokens} tokens, but the model knows {known}")
+
+
+def parses_of(
+    encoded: Sequence[Mapping[str, Any]],
+    decoded: DecoderOutput,
+    abilities: Abilities,
+    structures: Sequence[str],
+    punctuation: str = "attach",
+) -> list[Parse]:
+    """The parses of encoded sentences that the model has decoded."""
+    pairs = zip(encoded, sentences_of(decoded), strict=True)
+    return [
+        Parse.from_dict(assemble_parse(sentence, found, structures, abilities, punctuation))
+        for sentence, found in pairs
+    ]
+
+
+def decode_batch(encoded: Sequence[Mapping[str, Any]], model: Any, **options) -> DecoderOutput:
+    """The output of a model for a batch; `options` are those of its `decode`."""
+    device = compute_device(model)
+    batch = {name: value.to(device) for name, value in WordCollator()(encoded).items()}
+    return model.decode(**batch, **options)

@@ -1,0 +1,112 @@
+"""A pipeline of transformers that parses single sentences: its code is small, and travels with exported models."""
+
+from typing import Any
+
+from transformers import PreTrainedTokenizerBase
+from transformers.pipelines import Pipeline
+
+from hf_structure.models.abilities import abilities_of
+from hf_structure.parsing.assembling import assemble_parse, sentences_of
+from hf_structure.parsing.encoding import SentenceEncoder, skipped_errors
+from hf_structure.parsing.loading import choose_tokenizer
+from hf_structure.parsing.options import MAX_WORDS
+from hf_structure.parsing.parser import check_input, choose_structures, choose_treebank, decode_batch, search_options
+from hf_structure.text.sentences import cleaned, read_plain
+
+
+class SentencePipeline(Pipeline):
+    """
+    Sentences in, dictionaries of [`~hf_structure.structures.Parse`] out; None for skipped sentences. A sentence is a
+    string, a list of words, or a dictionary of `words` (or `text`) and, optionally, `tags` and `initial`.
+    """
+
+    structure: str  # what is given if the call does not say otherwise
+    tokenizer: PreTrainedTokenizerBase
+    given: dict[str, Any] | None = None  # the options that the pipeline was made with
+
+    _load_processor = False
+    _load_image_processor = False
+    _load_feature_extractor = False
+    _load_tokenizer = True
+
+    def __call__(self, inputs: Any, *args, **options) -> Any:
+        return [] if inputs == [] else super().__call__(inputs, *args, **options)
+
+    def _sanitize_parameters(self, **options):
+        if self.given is None:  # the constructor asks first
+            self.given = options
+        return self._parameters(**{**self.given, **options})
+
+    def _parameters(
+        self,
+        structure: str | None = None,
+        punctuation: str = "attach",
+        word_tokenizer: Any = None,
+        treebank: str | None = None,
+        max_words: int = MAX_WORDS,
+        skip_long: bool = False,
+        skip_empty: bool = False,
+        beam_size: int | None = None,
+        rounds: int | None = None,
+        **decoding,
+    ):
+        abilities = abilities_of(self.model.config)
+        name = type(self.model).__name__
+        check_input(self.model, self.tokenizer, abilities)
+        encode = SentenceEncoder.with_abilities(
+            abilities,
+            tokenizer=self.tokenizer,
+            word_tokenizer=choose_tokenizer(self.tokenizer, word_tokenizer),
+            punctuation=punctuation,
+            max_words=max_words,
+            treebank_id=choose_treebank(treebank, abilities, name),
+        )
+        decoding |= search_options(beam_size, rounds, abilities, name)
+        structures = choose_structures(structure or self.structure, abilities, name)
+        return (
+            {"encode": encode, "skipped": skipped_errors(skip_long, skip_empty)},
+            decoding,
+            {"structures": structures, "punctuation": punctuation},
+        )
+
+    def preprocess(self, inputs: Any, encode: SentenceEncoder, skipped: tuple) -> dict[str, Any]:
+        try:
+            encoded = encode(cleaned(read_plain(inputs)))
+        except skipped:
+            encoded = None
+        return {"encoded": encoded}
+
+    def _forward(self, model_inputs: dict[str, Any], **decoding) -> dict[str, Any]:
+        encoded = model_inputs["encoded"]  # of one sentence, or with batch_size a list
+        batch = encoded if isinstance(encoded, list) else [encoded]
+        indices = [index for index, sentence in enumerate(batch) if sentence is not None]
+        if not indices:
+            return {"encoded": encoded}
+        decoded: list[dict | None] = [None] * len(batch)
+        found = sentences_of(decode_batch([batch[index] for index in indices], self.model, **decoding))
+        for index, sentence in zip(indices, found, strict=True):
+            decoded[index] = sentence
+        return {"encoded": encoded, "decoded": decoded if isinstance(encoded, list) else decoded[0]}
+
+    def postprocess(self, model_outputs: dict[str, Any], **options) -> dict[str, Any] | None:
+        if model_outputs["encoded"] is None:
+            return None
+        return assemble_parse(**model_outputs, abilities=abilities_of(self.model.config), **options)
+
+
+class DependencySentencePipeline(SentencePipeline):
+    """Dependency trees of sentences."""
+
+    structure = "dependency"
+
+
+class ConstituencySentencePipeline(SentencePipeline):
+    """Constituency trees of sentences."""
+
+    structure = "constituency"
+
+
+class GraphSentencePipeline(SentencePipeline):
+    """Dependency graphs of sentences."""
+
+    structure = "graph"

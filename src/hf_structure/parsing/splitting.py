@@ -1,0 +1,141 @@
+"""Splitting running text into sentences, and grouping results by text again."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+from hf_structure.text.scripts import script_sentence_spans
+from hf_structure.text.sentences import SourceSentence
+from hf_structure.text.user_warnings import warn_user
+from hf_structure.text.words import EMPTY_LINE, Token, find_words, sentence_spans, unicode_words
+
+T = TypeVar("T")
+Spans = list[tuple[int, int]]  # start and end of each sentence of a text
+Split = Callable[[Sequence[str]], Iterable[Spans]]  # gives those of several texts
+BY_RULES: Split = partial(map, sentence_spans)
+AHEAD = 8  # batches of texts that are split together
+USUAL = 320  # characters; of longer texts, fewer are split together
+
+
+def choose_splitter(
+    sentences: str | Callable[[str], list[str]] | None,
+    by_model: Callable[..., Split],
+    word_tokenizer: Callable[[str], Sequence[Token]],
+    line_breaks: str = "end",
+) -> Split | None:
+    """
+    Chooses how text is split, if at all; `by_model` makes what does so by a model, for these `line_breaks`. The word
+    tokenizer for any language goes with the rules for any language. A function gets each text whole. Raises
+    `ValueError` as `by_model` does.
+    """
+    if sentences in (None, "line"):
+        return None
+    if sentences == "model":
+        return by_model(line_breaks=line_breaks)
+    if callable(sentences):
+        return partial(map, partial(_given_spans, sentences))
+    by_rules = script_sentence_spans if word_tokenizer is unicode_words else sentence_spans
+    return partial(map, partial(by_rules, line_breaks=line_breaks))
+
+
+def _given_spans(split: Callable[[str], list[str]], text: str) -> list[tuple[int, int]]:
+    """Spans of the sentences given by a function. Raises `ValueError` if they are not those of the text."""
+    sentences = [sentence.strip() for sentence in split(text)]
+    spans = find_words(text, sentences)
+    if spans is None or not all(sentences):
+        raise ValueError(f"the sentences of {text[:40]!r} are not its parts in their order: only white space may go")
+    return spans
+
+
+def split_texts(
+    sources: Iterable[SourceSentence], counts: deque[int], split: Split = BY_RULES, batch_size: int = 64
+) -> Iterator[SourceSentence]:
+    """
+    Parts raw texts into sentences, each with its offset and the white space around it; what has words already is one
+    sentence. The first sentence after an empty line begins a paragraph. The number of sentences of each source is
+    added to `counts` before the first of them is given. Several batches of texts are split together, so that those of
+    similar lengths can be.
+    """
+    for window in windows(sources, AHEAD * batch_size * USUAL, _size):
+        found = iter(split([source.text or "" for source in window if source.is_text]))
+        for source in window:
+            if not source.is_text:
+                counts.append(1)
+                yield source
+                continue
+            spans = next(found)
+            counts.append(len(spans))
+            yield from parts_of(source, spans)
+
+
+def parts_of(source: SourceSentence, spans: Spans) -> Iterator[SourceSentence]:
+    """The sentences of a text. Comments stay with the first."""
+    text = source.text or ""
+    starts = [start for start, _ in spans[1:]]
+    metadata = source.metadata
+    for (start, end), following in zip(spans, [*starts, len(text)], strict=False):
+        spaces = text[end:following]
+        yield replace(
+            source,
+            text=text[start:end],
+            start=source.start + start,
+            spaces_after=spaces if following < len(text) else spaces + source.spaces_after,
+            metadata=metadata,
+        )
+        metadata = {"newpar": ""} if EMPTY_LINE.search(spaces) else {}
+
+
+def _size(source: SourceSentence) -> int:
+    return max(len(source.text), USUAL) if source.text is not None and source.is_text else USUAL
+
+
+def windows(items: Iterable[T], size: int, size_of: Callable[[T], int] = lambda _: 1) -> Iterator[list[T]]:
+    """Lists of items whose sizes add up to `size`. An error of the iterator is raised after the items before it."""
+    window: list[T] = []
+    total = 0
+    try:
+        for item in items:
+            window.append(item)
+            total += size_of(item)
+            if total >= size:
+                yield window
+                window = []
+                total = 0
+    except Exception:
+        yield window
+        raise
+    yield window
+
+
+def regroup(values: Iterable[T], counts: deque[int]) -> Iterator[list[T]]:
+    """Groups results for the sentences of [`split_texts`] into a list for each text."""
+    group = []
+    for value in values:
+        while counts[0] == 0:
+            counts.popleft()
+            yield []
+        group.append(value)
+        if len(group) == counts[0]:
+            counts.popleft()
+            yield group
+            group = []
+    yield from ([] for _ in counts)
+
+
+def warn_of_several(sources: Iterable[SourceSentence], better: str, line_breaks: str) -> Iterator[SourceSentence]:
+    """
+    Passes sentences on. Warns of the first raw text that holds several sentences according to the rules, with these
+    `line_breaks`; `better` is what should split it.
+    """
+    has_warned = False
+    for source in sources:
+        number = len(sentence_spans(source.text or "", line_breaks)) if source.is_text and not has_warned else 0
+        if number > 1:
+            has_warned = True
+            warn_user(
+                f"a string with {number} sentences is parsed as one: sentences={better!r} parses each, and "
+                "sentences='line' says that it is one"
+            )
+        yield source

@@ -1,0 +1,1 @@
+"""Inside of models: vectors, attention, head types."""

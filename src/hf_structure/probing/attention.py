@@ -1,0 +1,116 @@
+"""The attention of language models to a sentence, beside the structure that they build."""
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_structure.models.abilities import Abilities, abilities_of
+from hf_structure.modules.structured_lm.beam_search import BEAM_SIZE
+from hf_structure.parsing.encoding import SentenceEncoder
+from hf_structure.parsing.loading import CAUSAL, WordTokenizer, compute_device, load_model
+from hf_structure.parsing.parse import Sentence
+from hf_structure.parsing.parser import decode_batch, parses_of
+from hf_structure.scoring.scoring import word_splitter
+from hf_structure.structures.attention import SentenceAttention
+from hf_structure.text.reading import read_source
+from hf_structure.text.tokenization import encode_subwords
+
+
+@torch.no_grad()
+def sentence_attention(
+    sentence: Sentence,
+    model: str | Path | PreTrainedModel,
+    *,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    layer: int | None = None,
+    head: int = 1,
+    with_structure: bool = True,
+    beam_size: int = BEAM_SIZE,
+    word_tokenizer: WordTokenizer | None = None,
+    device: str | torch.device | None = None,
+    trust_remote_code: bool = False,
+) -> SentenceAttention:
+    """
+    Attention of one head to a sentence, and what graph or tree the model builds of it, as in figure 3 of the GiLT
+    paper. A transformer grammar attends to its actions, too.
+
+    Args:
+        sentence (`str` or `list[str]`): A raw sentence, or its words (or what else [`~hf_structure.parse`] reads).
+        model (`str`, `Path` or `PreTrainedModel`):
+            Short name, folder or Hub name of a causal language model, or a loaded one: one of this library, or any of
+            transformers' that can give its attention.
+        tokenizer, device, trust_remote_code: As for [`~hf_structure.parse`].
+        layer, head (`int`): Which layer, by default the last one, and which head, both from 1.
+        with_structure (`bool`): Whether a model that builds graphs or trees reads the likeliest one that it finds.
+        beam_size (`int`): How many of these are followed.
+        word_tokenizer (`str` or `Callable[[str], list[str]]`, *optional*): As for [`~hf_structure.score`].
+
+    Raises:
+        ValueError: no such model, a model or layer without attention, a layer or head that there is not, a sentence
+            that is empty or too long for the model.
+    """
+    model, tokenizer = load_model(model, tokenizer, device, *CAUSAL, trust_remote_code=trust_remote_code)
+    abilities = abilities_of(model.config)
+    words_of = word_splitter(model, tokenizer, word_tokenizer)
+    limits = Abilities(max_tokens=abilities.max_tokens)
+    encoded = SentenceEncoder(tokenizer, words_of, limits, encode_words=encode_subwords)(read_source(sentence))
+    ids = torch.tensor([encoded["input_ids"]], device=compute_device(model))
+    tokens = [str(tokenizer.decode([token])).strip() or "␣" for token in encoded["input_ids"]]
+    structure = None
+    reading = {}
+    if with_structure and abilities.incremental:
+        decoded: Any = decode_batch([encoded], model, beam_size=beam_size)
+        (parsed,) = parses_of([encoded], decoded, abilities, abilities.structures)
+        structure = parsed.graph or parsed.constituency or parsed.dependency
+        word_ids = torch.tensor([encoded["word_ids"]], device=ids.device)
+        reading = structure_inputs(model, decoded.structures[:, 0], word_ids)
+        writer: Any = model
+        tokens = writer.events_read(tokens, **reading)
+    maps = _attention_maps(model, ids, reading, len(tokens))
+    layer = len(maps) if layer is None else layer
+    weights = _choose(_choose(maps, layer, "layer"), head, "head")
+    return SentenceAttention(tokens, tuple(map(tuple, weights.tolist())), layer, head, structure)
+
+
+def structure_inputs(model: Any, structures: torch.Tensor, word_ids: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The inputs by which a model reads structures: over tokens, where what is shown is over words."""
+    return {model.structure_input: structures} | ({"word_ids": word_ids} if model.hypotheses_class.reads_words else {})
+
+
+def _attention_maps(
+    model: PreTrainedModel, ids: torch.Tensor, reading: dict, length: int
+) -> list[torch.Tensor | None]:
+    """For each layer `(heads, length, length)`, or None. Raises `ValueError` if no layer has attention."""
+    outputs = with_eager_attention(model)(ids, output_attentions=True, use_cache=False, **reading)
+    found = getattr(outputs, "attentions", None) or ()
+    shape = (length, length)  # some models return something else as attention
+    maps = [one[0] if one is not None and one.dim() == 4 and one.shape[2:] == shape else None for one in found]
+    if not any(one is not None for one in maps):
+        raise ValueError(f"{type(model).__name__} gives no attention of tokens to tokens")
+    return maps
+
+
+def _choose(items: Sequence[torch.Tensor | None] | torch.Tensor, number: int, name: str) -> torch.Tensor:
+    """The layer or head of this number, from 1. Raises `ValueError` if there is none, or it has no attention."""
+    if not 1 <= number <= len(items):
+        raise ValueError(f"there is no {name} {number}: the model has {len(items)}")
+    chosen = items[number - 1]
+    if chosen is None:
+        raise ValueError(f"{name} {number} gives no attention of tokens to tokens")
+    return chosen
+
+
+def with_eager_attention(model: PreTrainedModel) -> PreTrainedModel:
+    """
+    A model that computes attention eagerly, so that its weights are returned, with the tensors of the given one. That
+    one, which other threads may be using, stays as it is.
+    """
+    hooks = [getattr(module, "_hf_hook", None) for module in model.modules()]  # of offloading, which hold tensors, too
+    shared = [*model.parameters(), *model.buffers(), *hooks]
+    eager = copy.deepcopy(model, {id(each): each for each in shared})
+    eager.set_attn_implementation("eager")
+    return eager

@@ -1,0 +1,286 @@
+"""What is inside of models, word by word, as arrays of numpy: for probes, and whatever else is computed from them."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+from tqdm.auto import tqdm
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_structure.algorithms.graph import expand_tapes, prefix_tapes
+from hf_structure.corpora.batching import similar_length_batches
+from hf_structure.corpora.collators import WordCollator
+from hf_structure.hub.locating import resolve_model
+from hf_structure.models.abilities import abilities_of
+from hf_structure.models.g2g_transformer.modeling_g2g_transformer import G2GTransformerForParsing
+from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM
+from hf_structure.models.pushdown.modeling_pushdown import PushdownLMForCausalLM
+from hf_structure.models.rng_transformer.modeling_rng_transformer import RNGTransformerForParsing
+from hf_structure.models.transformer_grammar.cache_transformer_grammar import GrammarCache
+from hf_structure.models.transformer_grammar.modeling_transformer_grammar import TransformerGrammarForCausalLM
+from hf_structure.parsing.encoding import SentenceEncoder, encode_all, with_columns
+from hf_structure.parsing.loading import WordTokenizer, compute_device, load_parser, read_config
+from hf_structure.parsing.options import POOLING, WORD_ARRAYS
+from hf_structure.parsing.parser import decode_batch, search_options
+from hf_structure.probing.attention import structure_inputs, with_eager_attention
+from hf_structure.scoring.masked_scoring import encode_masked, special_ends
+from hf_structure.scoring.scoring import is_masked, load_language_model, word_splitter
+from hf_structure.text.reading import is_one_sentence, read_all
+from hf_structure.text.sentences import read_batch
+from hf_structure.text.tokenization import encode as encode_from_zero
+from hf_structure.text.tokenization import encode_subwords
+
+
+@dataclass(frozen=True)
+class WordArrays:
+    """
+    What is inside of a model when it has read a sentence of `n` words. An array is None if it was not asked for, or if
+    the model has none.
+
+    Args:
+        words (`list[str]`): The words that the model sees.
+        keep (`np.ndarray` of shape `(all words,)`):
+            Which words of the sentence these are: a model trained without punctuation does not see it.
+        vectors (`np.ndarray` of shape `(layers + 1, n, hidden_size)`):
+            Word vectors; the first are the embeddings below all layers.
+        attention (`np.ndarray` of shape `(layers, heads, n, n)`):
+            `attention[l, h, i, j]` is how much word `i` attends to word `j`. What is missing to 1 goes to positions of
+            no word; the weights of a UDGN do not sum to 1.
+        arcs (`np.ndarray` of shape `(n, n + 1)`):
+            `arcs[i, h]` is the probability that word `h` (from 1; 0 is the root) is a head of word `i + 1`: the
+            marginals of [`~hf_structure.parse`].
+        tapes (`dict[str, np.ndarray]`, arrays of shape `(n, n)`):
+            What structures say of word `j` when word `i` has been read, `tapes[name][i, j]`, 0 where `j` is after `i`.
+            GiLT: `degree`, `distance` and `depth`. Pushdown-LM: `depth`. Transformer grammars: `position`, the
+            relative one, and `visible`.
+    """
+
+    words: list[str]
+    keep: np.ndarray
+    vectors: np.ndarray | None = None
+    attention: np.ndarray | None = None
+    arcs: np.ndarray | None = None
+    tapes: dict[str, np.ndarray] | None = None
+
+
+class Reading(NamedTuple):
+    """A batch as a model has read it."""
+
+    outputs: Any  # with `hidden_states` and `attentions` of all positions
+    word_ids: torch.Tensor  # (batch_size, seq_len): the word of each position, from 1; 0 for none
+    tapes: dict[str, torch.Tensor] | None = None  # (batch_size, seq_len, seq_len), as of `WordArrays`
+
+
+@torch.no_grad()
+def word_arrays(
+    sentences: Any,
+    model: str | Path | PreTrainedModel,
+    *,
+    arrays: Collection[str] = WORD_ARRAYS,
+    pooling: str = "mean",
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    beam_size: int | None = None,
+    punctuation: str = "attach",
+    word_tokenizer: WordTokenizer | None = None,
+    batch_size: int = 32,
+    device: str | torch.device | None = None,
+    trust_remote_code: bool = False,
+    progress: bool = False,
+) -> WordArrays | list[WordArrays]:
+    """
+    Word vectors, attention, probabilities of arcs and tapes of any model of this library, or of a language model of
+    transformers, with the words that they belong to. Padding and the other sentences of a batch change nothing.
+
+    A model that builds structures as it reads (GiLT, Pushdown-LM, transformer grammars) reads the likeliest that its
+    beam finds; an `RNGTransformerForParsing` with graph input reads the tree that it predicts. A
+    `G2GTransformerForParsing` reads the first state in which it decides: two words on the stack, the others in the
+    buffer, and no arcs.
+
+    Args:
+        sentences (`str`, `list[str]`, `list[list[str]]` or an iterable): As for [`~hf_structure.parse`].
+        model (`str`, `Path` or `PreTrainedModel`): Short name, folder or Hub name of a model, or a loaded one.
+        arrays (`Collection[str]`): Which of `"vectors"`, `"attention"`, `"arcs"` and `"tapes"`; all by default.
+        pooling (`"mean"`, `"first"` or `"last"`):
+            Which vector a word of several pieces has: the mean of theirs, or that of one of them. Its attention to
+            others is pooled in the same way; the attention to it is always the sum over its pieces.
+        tokenizer, punctuation, device, trust_remote_code: As for [`~hf_structure.parse`].
+        beam_size (`int`, *optional*): Structures followed, 16 by default; in models with a beam.
+        word_tokenizer (`str` or `Callable[[str], list[str]]`, *optional*): As for [`~hf_structure.score`].
+        batch_size (`int`): Sentences that the model reads at once, at most.
+        progress (`bool`): Whether to show a progress bar.
+
+    Returns:
+        [`WordArrays`] for one sentence, else a list of them, in the order given.
+
+    Raises:
+        ValueError: no such model, array or pooling, a beam for a model without.
+        SentenceError: a sentence that is empty or too long for the model.
+    """
+    if pooling not in POOLING:
+        raise ValueError(f"pooling must be one of {', '.join(POOLING)}, not {pooling!r}")
+    if isinstance(arrays, str) or not set(arrays) <= set(WORD_ARRAYS):
+        raise ValueError(f"arrays are some of {', '.join(WORD_ARRAYS)}, not {arrays!r}")
+    model, tokenizer = _load(model, tokenizer, device, trust_remote_code)
+    words_of = word_splitter(model, tokenizer, word_tokenizer)
+    options = {"punctuation": punctuation, "word_tokenizer": words_of, **_encoding(model, tokenizer)}
+    encoder = SentenceEncoder.with_abilities(abilities_of(model.config), tokenizer=tokenizer, **options)
+    batch: Any = sentences if is_one_sentence(sentences) else read_batch(sentences)
+    is_one = is_one_sentence(batch)
+    sources = read_all([batch] if is_one else batch)
+    encoded: list[Any] = list(encode_all(with_columns(sources), encoder))
+    found: list[Any] = [None] * len(encoded)
+    first = 1 - int(encoder.encode_words is encode_from_zero)
+    eager = with_eager_attention(model)
+    read = partial(_read_batch, model=eager, arrays=arrays, beam_size=beam_size, first=first)
+    with tqdm(total=len(encoded), unit=" sentences", disable=not progress) as bar:
+        for places in similar_length_batches([len(each["input_ids"]) for each in encoded], batch_size):
+            chosen = [encoded[place] for place in places]
+            for place, values in zip(places, _pooled(chosen, *read(chosen), arrays, pooling), strict=True):
+                found[place] = values
+            bar.update(len(places))
+    return found[0] if is_one else found
+
+
+def _load(
+    model: str | Path | PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase | None,
+    device: str | torch.device | None,
+    trust_remote_code: bool,
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    if not isinstance(model, nn.Module):
+        model = resolve_model(model, None, trust_remote_code)
+    config = model.config if isinstance(model, nn.Module) else read_config(model, "model", trust_remote_code)
+    load = load_parser if abilities_of(config).structures else load_language_model
+    return load(model, tokenizer, device, trust_remote_code=trust_remote_code)
+
+
+def _encoding(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    """How words become ids, where a language model without structures was trained on others."""
+    abilities = abilities_of(model.config)
+    if not abilities.structures and not is_masked(model):
+        return {"encode_words": encode_subwords}
+    if not abilities.structures and abilities.reads == "text":
+        ends = special_ends(tokenizer)
+        return {"encode_words": lambda words, tokenizer: encode_masked(words, tokenizer, str.split, ends)}
+    return {}
+
+
+def _read_batch(
+    encoded: list[Mapping[str, Any]], model: Any, arrays: Collection[str], beam_size: int | None, first: int
+) -> tuple[Reading, torch.Tensor | None]:
+    """How the model has read encoded sentences, whose words count from `first`, and its probabilities of arcs."""
+    abilities = abilities_of(model.config)
+    decoded: Any = None
+    wants_arcs = "arcs" in arrays and abilities.marginals
+    reads_tree = isinstance(model, RNGTransformerForParsing) and model.config.use_graph_input
+    search = search_options(beam_size, None, abilities, type(model).__name__)
+    if wants_arcs or reads_tree or abilities.incremental:
+        decoded = decode_batch(encoded, model, marginals=wants_arcs, **search)
+    device = compute_device(model)
+    batch: dict[str, Any] = {name: value.to(device) for name, value in WordCollator()(encoded).items()}
+    wanted = {"output_hidden_states": True, "output_attentions": "attention" in arrays}
+    if isinstance(model, G2GTransformerForParsing | RNGTransformerForParsing):
+        if reads_tree:
+            labels = decoded.columns.get("labels")
+            batch |= {"heads": decoded.heads[:, 0], "labels": None if labels is None else labels[:, 0]}
+        inputs, word_ids = model.encoder_inputs(**batch)
+        reading = Reading(model.base_model(**inputs, **wanted), word_ids)
+    else:
+        ids = batch["input_ids"]
+        mask = batch["attention_mask"]
+        word_ids = batch.get("word_ids", mask.cumsum(1) - 1) + 1 - first
+        word_ids = word_ids.clamp(min=0) * mask
+        if abilities.incremental:
+            reading = _with_structures(model, ids, mask, word_ids, decoded.structures[:, 0], wanted)
+        else:
+            reading = Reading(model.base_model(input_ids=ids, attention_mask=mask, **wanted), word_ids)
+    return reading, None if decoded is None else decoded.marginals
+
+
+def _with_structures(
+    model: Any,
+    ids: torch.Tensor,
+    mask: torch.Tensor,
+    word_ids: torch.Tensor,
+    found: torch.Tensor,
+    wanted: dict[str, bool],
+) -> Reading:
+    """How a language model reads tokens with the structures that its beam has found."""
+    core = model.model
+    if isinstance(model, TransformerGrammarForCausalLM):
+        embedded = model.get_input_embeddings()(ids)
+        reading = core.read(embedded, mask, word_ids, found, None, False, **wanted)
+        _, replay = core.replay(embedded, mask, word_ids, found, GrammarCache.of(None))
+        length = reading.tape.events.shape[1]
+        places = torch.where(word_ids > 0, reading.tape.starts[:, :-1, -1], length)  # of tokens among the events
+        of_events = word_ids.new_zeros(len(ids), length + 1).scatter(1, places, word_ids)[:, :-1]  # (B, E)
+        tapes = {"position": replay.positions[..., :length], "visible": replay.visible.any(1)[..., :length]}
+        return Reading(reading.outputs, of_events, tapes)
+    outputs = core(ids, mask, **structure_inputs(model, found, word_ids), use_cache=False, **wanted)
+    if isinstance(model, GiLTForCausalLM):
+        features = model.config.tape_features
+        expanded = expand_tapes(prefix_tapes(found, features), word_ids, word_ids)  # (B, features, L, L)
+        return Reading(outputs, word_ids, dict(zip(features.names, expanded.unbind(1), strict=True)))
+    if isinstance(model, PushdownLMForCausalLM):
+        replay, _ = core.replay(ids, found, mask, None, False)
+        return Reading(outputs, word_ids, {"depth": replay.lookup.index[:, 0]})  # (B, L, L)
+    return Reading(outputs, word_ids)
+
+
+def _pooled(
+    encoded: Sequence[Mapping[str, Any]],
+    reading: Reading,
+    marginals: torch.Tensor | None,
+    arrays: Collection[str],
+    pooling: str,
+) -> Iterator[WordArrays]:
+    """The arrays of each sentence of a batch."""
+    number = torch.arange(1, int(reading.word_ids.max()) + 1, device=reading.word_ids.device)
+    members = reading.word_ids.unsqueeze(1) == number.unsqueeze(1)  # (B, n, L)
+    places = torch.arange(members.shape[2], device=members.device)
+    last = torch.where(members, places, -1).amax(2).clamp(min=0)  # (B, n)
+    weights = members.float()
+    if pooling == "first":
+        weights *= members.cumsum(2) == 1
+    elif pooling == "last":
+        weights *= places == last.unsqueeze(2)  # (B, n, L)
+    weights /= weights.sum(2, keepdim=True).clamp(min=1)
+    vectors = attention = tapes = None
+    if "vectors" in arrays:
+        vectors = torch.stack([weights @ each.float() for each in reading.outputs.hidden_states], 1)  # (B, l, n, d)
+    if maps := _attention_maps(reading.outputs, "attention" in arrays):
+        summed = members.float().mT.unsqueeze(1)  # (B, 1, L, n)
+        attention = torch.stack([weights.unsqueeze(1) @ each @ summed for each in maps], dim=1)  # (B, l, h, n, n)
+    if "tapes" in arrays and reading.tapes is not None:
+        rows = torch.arange(len(last), device=last.device).view(-1, 1, 1)  # (B, 1, 1)
+        cells = (rows, last.unsqueeze(2), last.unsqueeze(1))  # (B, n, n)
+        tapes = {name: tape[cells].long().tril() for name, tape in reading.tapes.items()}
+    for row, sentence in enumerate(encoded):
+        words = [word for word, kept in zip(sentence["words"], sentence["keep"], strict=True) if kept]
+        n = len(words)
+        yield WordArrays(
+            words=words,
+            keep=np.array(sentence["keep"]),
+            vectors=None if vectors is None else _array(vectors[row, :, :n]),
+            attention=None if attention is None else _array(attention[row, :, :, :n, :n]),
+            arcs=None if marginals is None else _array(marginals[row, :n, : n + 1].float()),
+            tapes=None if tapes is None else {name: _array(tape[row, :n, :n]) for name, tape in tapes.items()},
+        )
+
+
+def _attention_maps(outputs: Any, wanted: bool) -> list[torch.Tensor] | None:
+    """The attention of each layer, `(batch_size, heads, L, L)`; None if it is not wanted, or a layer gives none."""
+    maps = getattr(outputs, "attentions", None) if wanted else None
+    length = outputs.hidden_states[0].shape[1]
+    if not maps or any(each is None or each.shape[2:] != (length, length) for each in maps):
+        return None
+    return [each.float() for each in maps]
+
+
+def _array(tensor: torch.Tensor) -> np.ndarray:
+    return tensor.cpu().numpy()

@@ -1,0 +1,1 @@
+"""Registration with transformers, and lazy imports."""

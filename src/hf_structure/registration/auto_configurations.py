@@ -1,0 +1,15 @@
+"""Registers the families with `AutoConfig`, as soon as it is imported after `import hf_structure`."""
+
+from transformers.models.auto.configuration_auto import AutoConfig
+
+from hf_structure.conversion.family_released import RELEASED
+from hf_structure.models.families import FAMILIES, Family
+
+
+def add_family(family: Family) -> None:
+    """Registers a family with `AutoConfig`."""
+    AutoConfig.register(family.model_type, family.load(family.config_class), exist_ok=True)
+
+
+for family in (*FAMILIES.values(), *RELEASED):
+    add_family(family)

@@ -1,0 +1,136 @@
+"""
+Pseudo-log-likelihoods of sentences by masked language models (Salazar et al. 2020).
+
+Each token is masked in its own copy of the sentence, where its log-probability is read off. In a word of several
+pieces, the later ones are masked with it (Kauf and Ivanova 2023, "within-word left-to-right"): otherwise a piece is
+predictable from the rest of its word, and long rare words come out too likely.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
+from typing import Any, cast
+
+import torch
+from tqdm.auto import tqdm
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_structure.corpora.batching import token_budget_batches
+from hf_structure.corpora.collators import pad_words
+from hf_structure.parsing.encoding import seen_mask
+from hf_structure.parsing.loading import compute_device
+from hf_structure.text.sentences import EmptySentenceError
+from hf_structure.text.tokenization import check_words, encode_words, is_word_level, pieces_of_words
+from hf_structure.text.words import find_words
+
+
+def encode_masked(
+    sentence: str | Sequence[str],
+    tokenizer: PreTrainedTokenizerBase,
+    split: Callable[[str], list[str]],
+    ends: tuple[list[int], list[int]],
+) -> dict[str, Any]:
+    """
+    A sentence (`text`), its words and their places in it (`words`, `word_spans`), `input_ids` with the tokenizer's
+    special tokens, and `word_ids`, the word of each token from 1, 0 for special ones. Punctuation is left out where
+    the model was trained without. `split` splits a string into words; `ends` are the tokenizer's [`special_ends`].
+
+    Raises `EmptySentenceError` for a sentence without words, and `ValueError` for an empty word or a tokenizer that is
+    not fast.
+    """
+    words = split(sentence) if isinstance(sentence, str) else list(sentence)
+    text = sentence if isinstance(sentence, str) else " ".join(words)
+    if not words:
+        raise EmptySentenceError("a sentence without words")
+    check_words(words)
+    spans = find_words(text, words)
+    keep = seen_mask(words, tokenizer)
+    words = list(compress(words, keep))
+    spans = spans and list(compress(spans, keep))
+    if is_word_level(tokenizer):
+        pieces = [[number] for number in encode_words(words, tokenizer)]
+    else:
+        pieces = pieces_of_words(words, tokenizer)
+    before, after = ends
+    numbers = [number for number, ids in enumerate(pieces, start=1) for _ in ids]
+    return {
+        "text": text,
+        "words": words,
+        "word_spans": spans,
+        "input_ids": [*before, *(piece for ids in pieces for piece in ids), *after],
+        "word_ids": [*(0 for _ in before), *numbers, *(0 for _ in after)],
+    }
+
+
+def special_ends(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
+    """The special tokens that a tokenizer puts before and after a text, such as [CLS] and [SEP]."""
+    encoding = tokenizer("a", return_special_tokens_mask=True)
+    ids = encoding["input_ids"]
+    mask = encoding["special_tokens_mask"]
+    if all(mask):  # "a" itself is unknown
+        plain = len(tokenizer("a", add_special_tokens=False)["input_ids"])
+        begin = (len(ids) - plain + 1) // 2
+        return ids[:begin], ids[begin + plain :]
+    begin = mask.index(0)
+    return ids[:begin], ids[len(ids) - mask[::-1].index(0) :]
+
+
+@torch.no_grad()
+def pseudo_log_probs(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    sentences: Sequence[Mapping[str, Any]],
+    masking: str,
+    max_tokens: int,
+    progress: bool = False,
+) -> list[list[float]]:
+    """
+    Log-probabilities in nats of the tokens that belong to words, each masked, given the others, in each sentence (see
+    [`encode_masked`]). `masking` says whether the later pieces of a word are masked with each of its pieces
+    (`"within_word"`) or not (`"original"`). A batch has `max_tokens`, padding counted; a copy of a sentence is not
+    split.
+    """
+    copies = []
+    for number, sentence in enumerate(sentences):
+        copies += [(number, position) for position, word in enumerate(sentence["word_ids"]) if word]
+    lengths = [len(sentences[number]["input_ids"]) for number, _ in copies]
+    results = [[0.0] * len(sentence["word_ids"]) for sentence in sentences]
+    with tqdm(total=len(copies), unit=" tokens", disable=not progress) as bar:
+        for batch in token_budget_batches(lengths, max_tokens):
+            chosen = [copies[index] for index in batch]
+            items = [(sentences[number], position) for number, position in chosen]
+            values = _log_probs(model, tokenizer, items, masking)
+            for (number, position), value in zip(chosen, values.tolist(), strict=True):
+                results[number][position] = value
+            bar.update(len(batch))
+    return [
+        [value for value, word in zip(row, sentence["word_ids"], strict=True) if word]
+        for row, sentence in zip(results, sentences, strict=True)
+    ]
+
+
+def _log_probs(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, items: Sequence[tuple[Mapping, int]], masking: str
+) -> torch.Tensor:
+    """`(items,)`: the log-probability of the token at a position of each sentence."""
+    mask = cast(int, tokenizer.mask_token_id)
+    pad = mask if tokenizer.pad_token_id is None else cast(int, tokenizer.pad_token_id)
+    masked = [_mask(sentence, position, masking, mask) for sentence, position in items]
+    inputs = {"input_ids": pad_words(masked, pad), "attention_mask": pad_words([[1] * len(row) for row in masked], 0)}
+    device = compute_device(model)
+    logits = model(**{name: value.to(device) for name, value in inputs.items()}).logits
+    rows = range(len(items))
+    positions = [position for _, position in items]
+    targets = [sentence["input_ids"][position] for sentence, position in items]
+    logits = logits[rows, positions].float()  # (items, vocab_size)
+    return logits[rows, targets] - logits.logsumexp(1)  # (items,)
+
+
+def _mask(sentence: Mapping[str, Any], position: int, masking: str, mask_token_id: int) -> list[int]:
+    """The tokens of a sentence, with one of them, or the rest of its word, masked."""
+    ids = list(sentence["input_ids"])
+    words = sentence["word_ids"]
+    end = position + 1
+    while masking == "within_word" and end < len(ids) and words[end] == words[position]:
+        end += 1
+    ids[position:end] = [mask_token_id] * (end - position)
+    return ids

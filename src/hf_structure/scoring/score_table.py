@@ -1,0 +1,286 @@
+"""Scores of sentences as a table, with a word or a region in each row."""
+
+import math
+import os
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hf_structure.corpora.items import ItemLayout, ItemSentence, read_item_rows
+from hf_structure.parsing.options import DEFAULT_SCORER
+from hf_structure.text.sentences import read_batch
+from hf_structure.text.user_warnings import warn_user
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas
+    from transformers import PreTrainedModel
+
+    from hf_structure.scoring.scoring import SentenceScore
+
+ROWS = ("words", "regions")  # what has a row
+_PLACES = {"words": "word_id", "regions": "region_id"}
+_TEXTS = {"words": "word", "regions": "text"}
+# What is known of a word that is scored, some of it if it is asked for.
+_NAMES = ("pieces", "tokens", "unknown", "surprisal", "surprisal_bits", "entropy", "entropy_reduction")
+_NAMES += ("structure_entropy", "structure_entropy_reduction")
+_LOADING = ("tokenizer", "device", "revision", "trust_remote_code")  # options of `score` that models are loaded with
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """What makes the rows of a table."""
+
+    rows: str = "words"  # what has a row
+    has_regions: bool = False  # whether sentences have regions
+    model_words: bool = False  # whether words are those that the model reads, or what stands between white space
+    beam_sizes: Sequence[int | None] = (None,)  # of several, columns end in theirs: `surprisal_beam_20`
+    has_structures: bool = False  # whether the model follows structures
+    correction: str | None = None  # that surprisals have
+    entropy: bool = False  # whether scores have entropies
+
+    def __post_init__(self):
+        if self.rows not in ROWS:
+            raise ValueError(f"rows must be one of {', '.join(ROWS)}, not {self.rows!r}")
+        if self.rows == "regions" and not self.has_regions:
+            raise ValueError("there are no regions: say where they are")
+
+    def columns(self) -> list[str]:
+        """The names of the columns, without those of the items."""
+        names = ["sentence_id", _PLACES[self.rows]]
+        names += ["region"] * self.has_regions
+        names += [_TEXTS[self.rows], "start", "end", "pieces", "tokens", "unknown"]
+        names += ["correction"] * (self.correction is not None)
+        return names + [name + self._suffix(size) for size in self.beam_sizes for name in self._values()]
+
+    def _values(self) -> list[str]:
+        names = ["surprisal", "surprisal_bits"]
+        if self.entropy:
+            names += ["entropy", "entropy_reduction"]
+            names += ["structure_entropy", "structure_entropy_reduction"] * self.has_structures
+        return names
+
+    def _suffix(self, size: int | None) -> str:
+        return f"_beam_{size}" if len(self.beam_sizes) > 1 else ""
+
+    def check(self, names: Iterable[str], place: str) -> None:
+        """Raises `ValueError` if a column of items has the name of one of the table."""
+        if twice := set(names) & set(self.columns()):
+            raise ValueError(f"{place}: the table has a column {min(twice)!r} of its own: rename that of the items")
+
+    def rows_of(
+        self, number: int, item: ItemSentence, scores: Sequence["SentenceScore | None"]
+    ) -> Iterator[dict[str, Any]]:
+        """
+        The rows of the sentence of this number, given its scores, one for each beam, or None if it was left out. What
+        is not scored is None.
+
+        Raises `ValueError` for words of the model that are no parts of the sentence, or a word that reaches over the
+        end of a region.
+        """
+        parts = self._parts(item, scores[0])
+        values = [list(self._values_of(item, [span for _, span in parts], scored)) for scored in scores]
+        for place, (region, (start, end)) in enumerate(parts, start=1):
+            row = {**item.columns, "sentence_id": number, _PLACES[self.rows]: place}
+            if self.has_regions:
+                row["region"] = region
+            row |= {_TEXTS[self.rows]: item.text[start:end], "start": start, "end": end}
+            row |= {name: values[0][place - 1][name] for name in ("pieces", "tokens", "unknown")}
+            if self.correction is not None:
+                row["correction"] = self.correction
+            for size, found in zip(self.beam_sizes, values, strict=True):
+                row |= {name + self._suffix(size): found[place - 1][name] for name in self._values()}
+            yield row
+
+    def _parts(self, item: ItemSentence, scored: "SentenceScore | None") -> list[tuple[str | None, Span]]:
+        """The words or regions of a sentence: the name of the region, and start and end in the text."""
+        if self.rows == "regions":
+            return [(region.name, (region.start, region.end)) for region in item.regions]
+        spans = item.word_spans()
+        if self.model_words and scored is not None:
+            spans = _spans(scored)
+        return [(_region_name(item, *span), span) for span in spans]
+
+    def _values_of(
+        self, item: ItemSentence, spans: Sequence[Span], scored: "SentenceScore | None"
+    ) -> Iterator[dict[str, Any]]:
+        """What the words of the model give that begin in each of several spans of a sentence."""
+        members = [[] for _ in spans]
+        starts = [start for start, _ in spans]
+        for word, span in enumerate(() if scored is None else _spans(scored)):
+            if self.rows == "regions":
+                _region_name(item, *span)
+            if (part := bisect_right(starts, span[0]) - 1) >= 0 and span[0] < spans[part][1]:
+                members[part].append(word)
+        for words in members:
+            if scored is None or not words:
+                yield dict.fromkeys(_NAMES) | {"tokens": 0}
+            else:
+                yield _sums(scored, words)
+
+
+def _spans(scored: "SentenceScore") -> list[Span]:
+    if scored.word_spans is None:
+        raise ValueError(f"the words {' '.join(scored.words)!r} are no parts of the text {scored.text!r}")
+    return scored.word_spans
+
+
+def _region_name(item: ItemSentence, start: int, end: int) -> str | None:
+    """The region of a word; None where there is none."""
+    region = next((region for region in item.regions if region.start <= start < region.end), None)
+    if region is not None and end > region.end:
+        raise ValueError(f"the word {item.text[start:end]!r} reaches over the end of region {region.name!r}")
+    return None if region is None else region.name
+
+
+def _sums(scored: "SentenceScore", words: Sequence[int]) -> dict[str, Any]:
+    """What some words of a sentence that follow each other, numbered from 0, give together."""
+    tokens = [place for place, word in enumerate(scored.word_ids) if word - 1 in words]
+    surprisal = math.fsum(scored.token_surprisals[place] for place in tokens)
+    found = {
+        "pieces": " ".join(scored.tokens[place] for place in tokens),
+        "tokens": len(tokens),
+        "unknown": int(any(scored.unknown[word] for word in words)),
+        "surprisal": surprisal,
+        "surprisal_bits": surprisal / math.log(2),
+    }
+    entropies = {"entropy": scored.entropies, "structure_entropy": scored.structure_entropies}
+    for name, values in entropies.items():
+        if values is not None:
+            found[name] = values[words[-1] + 1]
+            found[f"{name}_reduction"] = values[words[0]] - values[words[-1] + 1]
+    return found
+
+
+class AlikeSentences:
+    """Finds sentences of an item that are different to a reader, and the same to the model."""
+
+    def __init__(self):
+        self._seen: dict[tuple, dict[str, str]] = {}
+
+    def add(self, number: int, item: ItemSentence, scored: "SentenceScore | None") -> None:
+        """Adds a sentence with its number and score."""
+        if scored is not None and "item" in item.columns:
+            texts = self._seen.setdefault((item.columns["item"], *scored.tokens), {})
+            texts.setdefault(item.text, str(item.columns.get("condition", f"sentence {number}")))
+
+    def message(self) -> str | None:
+        """What to tell users; None where there is nothing."""
+        found = {item: texts.values() for (item, *_), texts in self._seen.items() if len(texts) > 1}
+        if not found:
+            return None
+        item, conditions = next(iter(found.items()))
+        return (
+            f"conditions of {len(found)} items are the same to this model, which does not see what differs (commas, "
+            f"unknown words, capital letters): of item {item} {' and '.join(conditions)}"
+        )
+
+
+def score_table(
+    items: Any,
+    model: "str | Path | PreTrainedModel" = DEFAULT_SCORER,
+    *,
+    rows: str = "words",
+    sentence: str = "sentence",
+    regions: Sequence[str] = (),
+    region_mark: str | None = None,
+    critical: str | None = None,
+    model_words: bool = False,
+    beam_size: int | Sequence[int] | None = None,
+    **options: Any,
+) -> "pandas.DataFrame":
+    """
+    Scores sentences, as [`score`] does, and gives a data frame with a word in each row.
+
+    Args:
+        items (data frame, `str`, `Path`, or iterable):
+            A data frame or a `.csv` or `.tsv` file with a sentence in each row; or dictionaries that are such rows, or
+            sentences.
+        model (`str`, `Path` or `PreTrainedModel`, defaults to `"gilt-en"`): See [`score`].
+        rows (`"words"` or `"regions"`): What has a row; the surprisals of a region's words are added up.
+        sentence (`str`): The column of the sentences.
+        regions (`Sequence[str]`): Columns with the regions of sentences, which are their texts with single spaces.
+        region_mark (`str`, *optional*): What stands between the regions of a sentence, say `"/"`.
+        critical (`str`, *optional*):
+            A column with the number of the critical word, from 1: the region of a word is its distance from there.
+        model_words (`bool`):
+            Whether words are those that the model reads (of `can't`, say, `ca` and `n't`). By default they are what
+            stands between white space, with punctuation attached, and a word's surprisal is the sum of its parts'.
+        beam_size (`int` or `Sequence[int]`, *optional*):
+            See [`score`]; of several there are columns for each: `surprisal_beam_1`, `surprisal_beam_20`.
+        options: Others of [`score`], such as `correction` and `entropy`.
+
+    Returns:
+        `pandas.DataFrame`: The columns of the items, and
+
+        - `sentence_id`, `word_id`: numbers from 1. `word`: as it stands in the sentence. `start`, `end`: its place
+          there. With `rows="regions"`: `region_id`, `text`.
+        - `region`: its name.
+        - `pieces`, `tokens`: the tokens that are scored, and how many.
+        - `unknown`: 1 if one of them is the unknown token, else 0.
+        - `surprisal`, `surprisal_bits`: the sum of its tokens' in nats and in bits. Missing, and never 0, for what is
+          not scored: words of sentences that are left out, and punctuation that a model does not read.
+        - `correction`: its name, if there is one.
+        - `entropy`, `structure_entropy`: after the word, if they are asked for. `entropy_reduction`: before the word
+          minus after it.
+
+    Raises:
+        ImportError: there is no pandas.
+        ValueError: what [`score`] raises; no such column, a column with a name of the table's own, a word that reaches
+            over the end of a region.
+    """
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("a data frame needs pandas: pip install 'hf_structure[tables]'") from error
+    from hf_structure.models.abilities import abilities_of
+    from hf_structure.scoring.scoring import load_language_model, score
+
+    layout = ItemLayout(sentence, regions, region_mark, critical)
+    sizes = [beam_size] if beam_size is None or isinstance(beam_size, int) else list(beam_size)
+    if not sizes:
+        raise ValueError("beam_size is an empty list: give one size or several")
+    loading = {name: options.pop(name) for name in _LOADING if name in options}
+    model, tokenizer = load_language_model(model, **loading)
+    table = ScoreTable(
+        rows,
+        layout.has_regions,
+        model_words,
+        sizes,
+        abilities_of(model.config).incremental,
+        options.get("correction"),
+        options.get("entropy", False),
+    )
+    found = list(_read(items, layout, table))
+    sentences = [item.sentence for item in found]
+    scores = [score(sentences, model, tokenizer=tokenizer, beam_size=size, **options) for size in sizes]
+    made = []
+    alike = AlikeSentences()
+    for number, (item, *scored) in enumerate(zip(found, *scores, strict=True), start=1):
+        made += table.rows_of(number, item, scored)
+        alike.add(number, item, scored[0])
+    if message := alike.message():
+        warn_user(message)
+    names = dict.fromkeys(name for item in found for name in item.columns)
+    frame = pandas.DataFrame(made, columns=[*names, *table.columns()])
+    return frame.astype({"unknown": "Int64"})
+
+
+def _read(items: Any, layout: ItemLayout, table: ScoreTable) -> Iterator[ItemSentence]:
+    if hasattr(items, "columns"):
+        items = items.to_dict("records")
+    if isinstance(items, str | os.PathLike):
+        rows: Iterable = read_item_rows(items)
+    else:
+        rows = ((f"row {number}", row) for number, row in enumerate(read_batch(items), start=1))
+    for place, row in rows:
+        if isinstance(row, Mapping):
+            table.check(row, place)
+            yield layout.read(row, place)
+        elif isinstance(row, str):
+            yield ItemSentence(row)
+        else:
+            yield ItemSentence(" ".join(row), words=list(row))

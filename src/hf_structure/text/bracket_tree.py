@@ -1,0 +1,137 @@
+"""Trees of Penn Treebank brackets: `(S (NP-SBJ (DT the) (NN dog)) (VP (VBZ barks)) (. .))`."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hf_structure.text.normalization import keep_mask
+
+UNLABELLED = "X"  # stands for an unknown label or tag: brackets cannot do without
+_FUNCTION = re.compile(r"(?<=.)[-=|].*")
+_BRACKETS = {"LRB": "(", "RRB": ")", "LCB": "{", "RCB": "}", "LSB": "[", "RSB": "]"}
+_TO_ESCAPE = re.compile(r"(\\*)(?:([()])|-(?=[LR][RCS]B[()]))")
+_ESCAPED = re.compile(r"((?:\\\\)*)(?:-([LR][RCS]B)-|\\-(?=[LR][RCS]B-))|\\([/*])")
+
+
+@dataclass(slots=True, eq=False)
+class BracketTree:
+    """
+    A constituent with children, or a leaf with a word. No method changes the tree, or recurses: depth has no limit.
+    """
+
+    label: str  # category of a constituent, tag of a leaf
+    children: list["BracketTree"] = field(default_factory=list)
+    word: str | None = None  # None for a constituent
+    line: int | None = field(default=None, repr=False)  # of the file where it begins
+
+    def walk(self) -> Iterator[tuple["BracketTree", bool]]:
+        """Every node, as `(node, opens)`: a leaf once, a constituent when it opens and again when it closes."""
+        stack: list[tuple[BracketTree, bool]] = [(self, True)]
+        while stack:
+            node, opens = stack.pop()
+            yield node, opens
+            if opens and node.word is None:
+                stack.append((node, False))
+                stack.extend((child, True) for child in reversed(node.children))
+
+    def leaves(self) -> list[tuple[str, str]]:
+        """`(word, tag)` of every leaf."""
+        return [(node.word, node.label) for node, _ in self.walk() if node.word is not None]
+
+    def spans(self) -> list[tuple[int, int, str]]:
+        """`(start, end, label)` of every constituent but the leaves, outer ones first; half-open, in leaves from 0."""
+        spans = []
+        open_spans = []
+        position = 0
+        for node, opens in self.walk():
+            if node.word is not None:
+                position += 1
+            elif opens:
+                open_spans.append(len(spans))
+                spans.append((position, position, node.label))
+            else:
+                index = open_spans.pop()
+                spans[index] = (spans[index][0], position, node.label)
+        return spans
+
+    def keep_leaves(self, keep: Sequence[bool]) -> "BracketTree | None":
+        """The tree of the leaves whose mask is True; constituents left empty go too. None if nothing is left."""
+        kept = iter(keep)
+        return self._rebuild(lambda leaf: leaf.word if next(kept) else None)
+
+    def remove_traces(self) -> "BracketTree | None":
+        """Without empty categories (leaves tagged `-NONE-`) and the constituents that hold nothing else."""
+        return self.keep_leaves([tag != "-NONE-" for _, tag in self.leaves()])
+
+    def remove_punctuation(self, by: str = "auto") -> "BracketTree | None":
+        """
+        Without punctuation: `by` the leaves' `"tags"`, by `"form"`, or by tags where there are any (see `keep_mask`).
+        Remove traces first.
+        """
+        words, tags = zip(*self.leaves(), strict=True)
+        return self.keep_leaves(keep_mask(words, known_labels(tags), by=by))
+
+    def strip_functions(self) -> "BracketTree":
+        """Without functions and indices on constituents: `NP-SBJ-1` -> `NP`, `NP=2` -> `NP`, `PRT|ADVP` -> `PRT`."""
+        return self._rebuild(lambda leaf: leaf.word, lambda label: _FUNCTION.sub("", label))
+
+    def map_words(self, function: Callable[[str], str]) -> "BracketTree":
+        """With the function applied to every word."""
+        return self._rebuild(lambda leaf: function(leaf.word))
+
+    def _rebuild(self, new_word: Callable, new_label: Callable[[str], str] = str) -> Any:
+        """The tree of the leaves for which there is a new word; None if there are none."""
+        levels = [[]]
+        for node, opens in self.walk():
+            if node.word is not None:
+                if (word := new_word(node)) is not None:
+                    levels[-1].append(BracketTree(node.label, word=word))
+            elif opens:
+                levels.append([])
+            elif children := levels.pop():
+                levels[-1].append(BracketTree(new_label(node.label), children))
+        return levels[0][0] if levels[0] else None
+
+    def __str__(self) -> str:
+        parts = []
+        for node, opens in self.walk():
+            if node.word is not None:
+                parts.append(f" ({node.label} {escape_word(node.word)})")
+            else:
+                parts.append(f" ({node.label}" if opens else ")")
+        return "".join(parts).removeprefix(" ")
+
+
+def known_labels(labels: Sequence[str]) -> Sequence[str] | None:
+    """The labels or tags of a tree; None if all are `X`, and so are not known."""
+    return None if all(label == UNLABELLED for label in labels) else labels
+
+
+def escape_word(word: str) -> str:
+    r"""
+    Round brackets by their Penn Treebank names: `:)` -> `:-RRB-`. [`unescape_word`] gives the word back.
+
+    What stands in Penn Treebank escapes already, as in text that was made of that treebank (`-RRB-`, `1\/2`), is left
+    so, and is read as what it stands for: `)`, `1/2`.
+    """
+    return _TO_ESCAPE.sub(_escape, word) if "(" in word or ")" in word else word
+
+
+def _escape(match: re.Match) -> str:
+    """A bracket; or a hyphen that would make a name of the bracket after it (`-LRB(`), which gets a backslash."""
+    slashes, bracket = match.groups()
+    return 2 * slashes + ({"(": "-LRB-", ")": "-RRB-"}[bracket] if bracket else r"\-")
+
+
+def unescape_word(word: str) -> str:
+    r"""
+    What Penn Treebank writes as `-LRB-`, `-RRB-`, `-LCB-`, `-RCB-`, `-LSB-`, `-RSB-`, `\/` and `\*`, anywhere in a
+    word: `:-RRB-` -> `:)`. A name behind a backslash is none: `\-RRB-` -> `-RRB-`.
+    """
+    return _ESCAPED.sub(_unescape, word) if "-" in word or "\\" in word else word
+
+
+def _unescape(match: re.Match) -> str:
+    slashes, name, sign = match.groups()
+    return sign or slashes[: len(slashes) // 2] + (_BRACKETS[name] if name else "-")

@@ -1,0 +1,144 @@
+"""Sentences annotated with dependency graphs, read from trees, enhanced graphs, SDP, JSON and MRP files."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hf_structure.text.conllu import ConlluError, ConlluSentence, read_conllu
+from hf_structure.text.files import DataError
+from hf_structure.text.formats import guess_format
+from hf_structure.text.json_graphs import JsonGraph, read_json_graphs, read_mrp
+from hf_structure.text.sdp import SdpSentence, read_sdp
+from hf_structure.text.words import PathOrFile, source_name
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+ANNOTATIONS = ("basic", "enhanced")
+
+
+def load_graphs(path: str | os.PathLike, annotation: str = "basic", complete: bool = True) -> Iterator[dict]:
+    """
+    Streams the sentences of a CoNLL-U, SDP 2015, JSON (`.jsonl`) or MRP file with their graphs.
+
+    Args:
+        annotation (`str`, defaults to `"basic"`):
+            Of CoNLL-U, the tree (`"basic"`, HEAD) or the enhanced graph (`"enhanced"`, DEPS). The others have one
+            graph.
+        complete (`bool`, defaults to `True`):
+            Whether every word must have an enhanced head. Those in the output of a parser need not.
+
+    Returns:
+        `Iterator[dict]`: `words` (`list[str]`), and `arcs`, the sorted pairs `[head, dependent]` of words, numbered
+            from 1, 0 being the root. Labels are dropped; arcs that differ in nothing else are one.
+
+    Raises:
+        OSError: the file does not exist or cannot be opened.
+        DataError: the file is malformed, or a sentence lacks the annotation.
+        ValueError: unknown `annotation`, or a format without graphs.
+    """
+    return read_graphs(path, guess_format(path), annotation, complete)
+
+
+def read_graphs(
+    path_or_file: PathOrFile, format: str, annotation: str = "basic", complete: bool = True
+) -> Iterator[dict]:
+    """As [`load_graphs`], for a path or an open file in a given format: `"conllu"`, `"sdp"`, `"jsonl"` or `"mrp"`."""
+    if annotation not in ANNOTATIONS:
+        raise ValueError(f'annotation="{annotation}" is none of {", ".join(ANNOTATIONS)}')
+    name = source_name(path_or_file)
+    if format == "sdp":
+        return map(sdp_graph, read_sdp(path_or_file))
+    if format in ("jsonl", "mrp"):
+        return _json_graphs(path_or_file, read_mrp if format == "mrp" else read_json_graphs, name)
+    if format != "conllu":
+        raise ValueError(f"{name}: {format} files hold no dependency graphs; CoNLL-U, SDP 2015, JSON lines and MRP do")
+    read = basic_graph if annotation == "basic" else partial(enhanced_graph, complete=complete)
+    return (read(sentence, name) for sentence in read_conllu(path_or_file))
+
+
+def basic_graph(sentence: ConlluSentence, name: str = "<input>") -> dict:
+    """A sentence and its basic tree. Raises [`ConlluError`] if a word has no head."""
+    if sentence.heads is None:
+        raise ConlluError(f"a sentence without heads: {' '.join(sentence.forms)}", name, sentence.line)
+    return _row(sentence.forms, ((head, word) for word, head in enumerate(sentence.heads, start=1)))
+
+
+def enhanced_graph(sentence: ConlluSentence, name: str = "<input>", complete: bool = True) -> dict:
+    """
+    A sentence and its enhanced graph.
+
+    Empty nodes are not words of the text: their dependents go to their heads, through several empty nodes if need be;
+    arcs from a word to itself that arise in this way are dropped. Cycles between words stay. Raises `ConlluError` for
+    a word without enhanced heads, though the graph is to be complete, or with one that does not exist.
+    """
+    heads = enhanced_heads(sentence)
+    for node, its_heads in heads.items():
+        if complete and node.isdigit() and not its_heads:
+            message = f"word {node} has no enhanced heads: {' '.join(sentence.forms)}"
+            raise ConlluError(message, name, sentence.line_of(node))
+        for head, _ in its_heads:
+            if head != "0" and head not in heads:
+                raise ConlluError(f"the enhanced head {head} of {node} does not exist", name, sentence.line_of(node))
+    arcs = []
+    for word in sentence.words:
+        arcs += [(above, int(word.id)) for head, _ in heads[word.id] for above in words_above(head, heads)]
+    return _row(sentence.forms, arcs)
+
+
+def enhanced_heads(sentence: ConlluSentence) -> dict[str, list[tuple[str, str]]]:
+    """The ids of the enhanced heads of each word and empty node, by its id, with the relations."""
+    nodes = {token.id: token.deps.split("|") for token in sentence.tokens if "-" not in token.id}
+    parted = {id: [arc.partition(":") for arc in arcs if arc != "_"] for id, arcs in nodes.items()}
+    return {id: [(head, label) for head, _, label in arcs] for id, arcs in parted.items()}
+
+
+def words_above(node: str, heads: dict[str, list[tuple[str, str]]]) -> set[int]:
+    """The word (or root) of this id, or the words that an empty node depends on, possibly through others."""
+    found: set[int] = set()
+    seen: set[str] = set()
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if "." not in node:
+            found.add(int(node))
+        elif node not in seen:
+            seen.add(node)
+            waiting += [head for head, _ in heads[node]]
+    return found
+
+
+def sdp_graph(sentence: SdpSentence) -> dict:
+    """A sentence and its semantic graph; the top words hang on the root."""
+    arcs = [(0, top) for top in sentence.tops] + [(head, dependent) for head, dependent, _ in sentence.arcs]
+    return _row(sentence.words, arcs)
+
+
+def _json_graphs(
+    path_or_file: PathOrFile, read: Callable[[PathOrFile], Iterator[JsonGraph]], name: str
+) -> Iterator[dict]:
+    for sentence in read(path_or_file):
+        if sentence.arcs is None:
+            raise DataError('no "arcs": give a list of them, which may be empty', name, sentence.line)
+        yield _row(sentence.words, [(head, dependent) for head, dependent, _ in sentence.arcs])
+
+
+def to_graph_dataset(paths: str | os.PathLike | Iterable[str | os.PathLike], annotation: str = "basic") -> "Dataset":
+    """Files as a `datasets.Dataset` with the columns `words` and `arcs`, see [`load_graphs`]."""
+    import datasets  # an extra: only this function needs it
+
+    paths = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    pairs = datasets.List(datasets.List(datasets.Value("int64")))
+    features = datasets.Features({"words": datasets.List(datasets.Value("string")), "arcs": pairs})
+    return datasets.Dataset.from_list([row for path in paths for row in load_graphs(path, annotation)], features)
+
+
+def average_dependencies(sentences: Iterable[dict]) -> float:
+    """Mean number of arcs per sentence, including those from the root (GiLT, table 6)."""
+    counts = [len(sentence["arcs"]) for sentence in sentences]
+    return sum(counts) / max(len(counts), 1)
+
+
+def _row(words: Sequence[str], arcs: Iterable[tuple[int, int]]) -> dict:
+    return {"words": list(words), "arcs": [list(arc) for arc in sorted(set(arcs)) if arc[0] != arc[1]]}

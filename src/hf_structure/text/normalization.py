@@ -1,0 +1,118 @@
+"""The papers' preprocessing of words: no punctuation, lower case, `N` for digits.
+
+Frequency thresholds belong to the training of a tokenizer (`hf_structure.text.tokenization`).
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
+
+# fmt: off
+# Tags of words in the Penn Treebank; punctuation, brackets and currency signs have others. The list is that of UDGN.
+PTB_WORD_TAGS = frozenset([
+    "CC", "CD", "DT", "EX", "FW", "IN", "JJ", "JJR", "JJS", "LS", "MD", "NN", "NNS", "NNP", "NNPS", "PDT", "POS",
+    "PRP", "PRP$", "RB", "RBR", "RBS", "RP", "SYM", "TO", "UH", "VB", "VBD", "VBG", "VBN", "VBP", "VBZ", "WDT", "WP",
+    "WP$", "WRB", "AUX", "AUXG",
+])
+# The same for the universal tags, which share no name with the ones above but AUX and SYM (a word in both).
+UPOS_WORD_TAGS = frozenset([
+    "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "SCONJ", "SYM", "VERB",
+    "X",
+])
+# The other Penn Treebank tags, later ones included, and the universal one. Currency signs are among them, as in UDGN.
+PUNCTUATION_TAGS = frozenset([
+    ".", ",", ":", "``", "''", "-LRB-", "-RRB-", "HYPH", "NFP", "$", "#", "-NONE-", "PUNCT",
+])
+# The relations of Universal Dependencies, without subtypes.
+UNIVERSAL_RELATIONS = frozenset([
+    "acl", "advcl", "advmod", "amod", "appos", "aux", "case", "cc", "ccomp", "clf", "compound", "conj", "cop", "csubj",
+    "dep", "det", "discourse", "dislocated", "expl", "fixed", "flat", "goeswith", "iobj", "list", "mark", "nmod",
+    "nsubj", "nummod", "obj", "obl", "orphan", "parataxis", "punct", "reparandum", "root", "vocative", "xcomp",
+])
+# fmt: on
+
+_DIGITS = re.compile("[0-9]+")
+_PUNCTUATION_SYMBOLS = frozenset("^`~|=+<>_")
+_WORD_SIGNS = frozenset("%&#@％＆＃＠٪")  # of a punctuation category in Unicode, but read as words
+_BRACKET_ESCAPES = frozenset(["-LRB-", "-RRB-", "-LCB-", "-RCB-", "-LSB-", "-RSB-"])
+
+
+def normalize_word(word: str) -> str:
+    """
+    Lower case, every maximal run of ASCII digits made one `N`: `"1,200th"` -> `"N,Nth"`. The tokenizers that this
+    library trains do the same.
+    """
+    # Letter by letter, as the tokenizers do it: a final capital sigma becomes the same letter as any other.
+    return _DIGITS.sub("N", "".join(map(str.lower, word)))
+
+
+@lru_cache(maxsize=1 << 16)
+def is_punctuation(word: str) -> bool:
+    """
+    Whether a word is punctuation by its form: every character is of a Unicode punctuation category or one of
+    ``^`~|=+<>_``, but none of the signs that are read as words (`% & # @`, wide ones and Arabic's `٪` too; currency
+    signs are no punctuation to Unicode). The Penn Treebank's bracket names (`-LRB-`) are punctuation.
+    """
+    return bool(word) and (word in _BRACKET_ESCAPES or all(map(_is_punctuation_character, word)))
+
+
+def _is_punctuation_character(character: str) -> bool:
+    if character in _PUNCTUATION_SYMBOLS:
+        return True
+    return unicodedata.category(character).startswith("P") and character not in _WORD_SIGNS
+
+
+def keep_mask(
+    words: Sequence[str], tags: Sequence[str] | None = None, deprels: Sequence[str] | None = None, by: str = "auto"
+) -> list[bool]:
+    """
+    Which words of a sentence are not punctuation.
+
+    Relations are those of Universal Dependencies, tags those of the Penn Treebank or universal ones. A word whose
+    relation or tag is of another scheme is judged by its form, unless its tag is one of words.
+
+    Args:
+        words (`Sequence[str]`): The words.
+        tags (`Sequence[str]`, *optional*): Part-of-speech tags.
+        deprels (`Sequence[str]`, *optional*): Dependency labels.
+        by (`str`, defaults to `"auto"`):
+            `"deprel"`: words with the label `punct` or `punct:...` are dropped; `"tags"`: words with a tag of
+            `PUNCTUATION_TAGS` are dropped (currency signs too, as in the papers), those with a tag of `PTB_WORD_TAGS`
+            or `UPOS_WORD_TAGS` kept; `"form"`: words are dropped by `is_punctuation`; `"auto"`: the first of these
+            that the sentence has the annotation for.
+
+    Returns:
+        `list[bool]`: True for each word to keep.
+
+    Raises:
+        ValueError: `by` is unknown, or names an annotation that the sentence does not have.
+    """
+    if by == "auto":
+        given = {"deprel": deprels, "tags": tags, "form": words}
+        by = next(name for name, values in given.items() if values is not None)
+    if by == "form":
+        return [not is_punctuation(word) for word in words]
+    if by not in ("tags", "deprel"):
+        raise ValueError(f'by="{by}" is none of "auto", "deprel", "tags", "form"')
+    values = tags if by == "tags" else deprels
+    if values is None:
+        sentence = " ".join(words[:10])
+        raise ValueError(f'punctuation by="{by}" (not "auto" or "form"), but the sentence has no {by}: {sentence}')
+    if by == "tags":
+        pairs = zip(words, values, strict=True)
+        return [tag not in PUNCTUATION_TAGS and _is_word(word, tag) for word, tag in pairs]
+    known_tags = [None] * len(words) if tags is None else tags
+    return [_keep_by_relation(*each) for each in zip(values, words, known_tags, strict=True)]
+
+
+def _keep_by_relation(deprel: str, word: str, tag: str | None) -> bool:
+    relation = deprel.partition(":")[0]
+    if relation in UNIVERSAL_RELATIONS:
+        return relation != "punct"
+    return _is_word(word, tag)
+
+
+def _is_word(word: str, tag: str | None) -> bool:
+    """By a tag that is known to be a word's, or else by the form."""
+    return tag in PTB_WORD_TAGS or tag in UPOS_WORD_TAGS or not is_punctuation(word)

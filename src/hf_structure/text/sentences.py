@@ -1,0 +1,163 @@
+"""Sentences as callers give them, read into one form: a [`SourceSentence`]."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from hf_structure.text.conllu import ConlluSentence
+
+Sentence = str | Sequence[str]
+Span = tuple[int, int]
+# Methods that give Python's own values: of numpy, torch and pandas, and of arrays and scalars of pyarrow
+_CONVERSIONS = ("tolist", "to_pylist", "as_py")
+
+
+# Control characters that are no white space, zero-width spaces, byte order marks and U+FFFE, U+FFFF.
+_NO_TEXT = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u200b\ufeff\ufffe\uffff]")
+# White space that a word cannot hold either, since no line and no column of a file can.
+_NO_WORD = re.compile(f"{_NO_TEXT.pattern}|[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]")
+
+
+class SentenceError(ValueError):
+    """A sentence that cannot be read, parsed or scored: its `number`, from 1, its `place` and the `reason`."""
+
+    def __init__(self, number: int, reason: str, place: str = ""):
+        super().__init__(f"{place or f'sentence {number}'}: {reason}")
+        self.number = number
+        self.reason = reason
+        self.place = place
+
+
+class LongSentenceError(ValueError):
+    """A sentence that is too long."""
+
+
+class EmptySentenceError(ValueError):
+    """A sentence without words."""
+
+
+@dataclass
+class SourceSentence:
+    """
+    A sentence or running text as it was read, in whatever form: what a model is given, and the text layer that its
+    [`Parse`] keeps.
+    """
+
+    words: list[str] | None = None  # None for raw text, whose words are yet to be found
+    text: str | None = None
+    word_spans: list[Span] | None = None  # start and end of each word in the text, where they are known
+    multiword_tokens: list[Span] = field(default_factory=list)  # first and last word, from 1, of each
+    start: int = 0  # offset of the text in a longer one
+    spaces_after: str = ""  # white space between the text and what follows in the longer one
+    tags: list[str] | None = None  # parts of speech
+    initial: Any = None  # the tree that a parser starts from
+    metadata: dict[str, str] = field(default_factory=dict)  # comments of CoNLL-U: `{"newpar": ""}` is `# newpar`
+    source: "ConlluSentence | None" = None  # the annotated sentence that it was read from
+    place: str = ""  # file and line, for messages
+
+    @property
+    def is_text(self) -> bool:
+        """Its words are yet to be found."""
+        return self.words is None
+
+    @property
+    def content(self) -> str | list[str]:
+        """The words, or else the text."""
+        return self.words if self.words is not None else self.text or ""
+
+
+def read_plain(value: Any) -> SourceSentence:
+    """
+    Reads a string, a sequence of words, or a dictionary with `words` or `text`, and optionally `start`, `tags` and
+    `initial`; other keys are ignored. Missing values are empty text. Raises `ValueError` for anything else.
+    """
+    value = as_sentence(value)
+    if isinstance(value, Mapping):
+        cells = {name: as_python(value.get(name)) for name in ("words", "text", "start", "tags", "initial")}
+        known = {name: cell for name, cell in cells.items() if cell is not None}
+        if value.keys() & {"words", "text"} and not known.keys() & {"words", "text"}:
+            known["text"] = ""
+        source = SourceSentence(**known)
+    else:
+        source = SourceSentence(text=value) if isinstance(value, str) else SourceSentence(words=value)
+    if isinstance(value, bytes | bytearray):
+        raise ValueError("a sentence is a string, not bytes: decode them first, sentence.decode('utf-8')")
+    is_words = isinstance(source.words, Sequence) and not isinstance(source.words, str)
+    if not is_words and (source.words is not None or not isinstance(source.text, str)):
+        raise ValueError(f"a sentence is a string, a list of words or a dictionary that has words, not {value!r}")
+    return source
+
+
+def clean_text(text: str) -> str:
+    """Makes spaces of characters that are no text, so that the length and all offsets stay as they are."""
+    return _NO_TEXT.sub(" ", text)
+
+
+def cleaned(source: SourceSentence) -> SourceSentence:
+    """Cleans text and words. Raises `ValueError` for blank words, other values, and for unpaired surrogates."""
+    if source.text is not None:
+        check_characters(source.text)
+        source.text = clean_text(source.text)
+    if source.words is None:
+        return source
+    words = []
+    for position, word in enumerate(source.words, start=1):
+        cleaned = clean_text(word) if isinstance(word, str) else ""
+        if not cleaned.strip():
+            raise ValueError(f"word {position} is {word!r}: words are strings that are not empty")
+        check_characters(cleaned)
+        words.append(word if cleaned == word else cleaned.strip())
+    source.words = words
+    return source
+
+
+def read_batch(sentences: Any) -> str | Iterable[Sentence]:
+    """
+    One string, or an iterable of sentences: a list, tuple, array, series, column of a data set or an iterator. Raises
+    `ValueError` for a mapping or a table, whose keys or columns would be taken for sentences, bytes, or nothing of
+    that kind.
+    """
+    name = type(sentences).__name__
+    if isinstance(sentences, bytes | bytearray):
+        raise ValueError(f"sentences are strings, not {name}: decode them first, sentences.decode('utf-8')")
+    if hasattr(sentences, "columns"):
+        raise ValueError(
+            f"sentences are a string, or a list or column of them, not {name}: give one column, df['text']"
+        )
+    batch = as_python(sentences)
+    if isinstance(batch, Mapping) or not isinstance(batch, str | Iterable):
+        raise ValueError(f"sentences are a string, or a list or column of them, not {name}")
+    return batch
+
+
+def check_characters(text: str) -> None:
+    """Raises `ValueError` if the text holds half a character, a lone surrogate, which no file or tokenizer takes."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        place = f"character {error.start + 1} of {text!r}"
+        raise ValueError(f"{place} is a lone surrogate, half a character: the text was decoded wrongly") from None
+
+
+def as_sentence(value: Any) -> Any:
+    """A sentence as [`as_python`] gives it, an empty string if it is missing."""
+    value = as_python(value)
+    return "" if value is None else value
+
+
+def as_python(values: Any) -> Any:
+    """
+    Arrays, tensors, series and columns as lists; their scalars as Python's; None for missing values: NaN and pandas'
+    NA, which are not equal to themselves. All other values as they are.
+    """
+    convert = next((getattr(values, name) for name in _CONVERSIONS if hasattr(values, name)), None)
+    if convert is not None:
+        values = convert()
+    elif hasattr(values, "__array__"):  # as a series of polars
+        values = np.asarray(values).tolist()
+    is_missing = not isinstance(values, Iterable) and (values == values) is not True
+    return None if is_missing else values
