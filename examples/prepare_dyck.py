@@ -7,8 +7,8 @@ Makes a bracket language to train and test on: words of Dyck-k, drawn uniformly,
 Training words have from `--min_length` to `--max_length` brackets, and at most `--max_depth` are open at a time. The
 sets `dev` and `test` are of the same kind; words of `longer` are longer, up to `--longer`, but not deeper; words of
 `deeper` are deeper, up to `--deeper`, but not longer. A length is drawn first, all alike, then one of its words, all
-alike (see `hf_structure.corpora.dyck`). No word of another set is in the training set. `--kinds 1` gives one type of
-brackets. With `--unbounded`, words have any depth (Dyck-u); those of `deeper` are then as deep as some training words, but
+alike (see `hf_structure.corpora.dyck`). No word of another set is in the training set. `--kinds 1` gives one type
+of brackets. With `--unbounded`, words have any depth (Dyck-u); those of `deeper` are as deep as training words, but
 all of them are deeper than `--max_depth`. Each set is written as text (`.txt`), with its dependency trees (`.conllu`)
 and with its constituents (`.mrg`), which all training scripts read.
 """
