@@ -83,5 +83,6 @@ def families_of(objective: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-for _module in iter_modules([str(Path(__file__).parent / "models")]):
-    register_family(import_module(f"hf_structure.models.{_module.name}.family_{_module.name}").FAMILY)
+for _module in iter_modules([str(Path(__file__).parent)]):
+    if _module.ispkg:
+        register_family(import_module(f"hf_structure.models.{_module.name}.family_{_module.name}").FAMILY)
