@@ -82,11 +82,6 @@ def test_long_sentences_are_named_by_their_line(fail, call, tagger, expected):
     assert f"that are too long, the first one <input>:{line}" in complaints
 
 
-def test_a_model_that_finds_none(fail, g2g_transformer):
-    message, _ = fail("parse", "--model", g2g_transformer, "--sentences", "model", stdin=TEXT)
-    assert "this G2GTransformerForParsing finds no sentences: sentences='split' splits text by rules" in message
-
-
 def test_lines_that_come_one_by_one(talk, tagger, expected):
     with talk("parse", "--model", tagger, *JSON) as (stdin, stdout):
         for line in LINES:
