@@ -134,31 +134,6 @@ def test_compressed_files(run, folder, here):
     assert "100.0" in run("evaluate", "silver.conllu.gz", "silver.conllu.gz")
 
 
-def test_text_format(run, folder):
-    trees = parse(TEXTS, folder)
-    expected = "".join(f"{' '.join(tree.words)}\n{tree}\n\n" for tree in trees)
-    assert run("parse", "--model", folder, "notes.txt") == expected
-    assert "╰" in expected
-
-
-def test_svg_and_tikz_formats(run, folder):
-    trees = parse(TEXTS, folder)
-    assert run("parse", "--model", folder, "--format", "svg", "notes.txt") == "".join(f"{t.to_svg()}\n" for t in trees)
-    tikz = run("parse", "--model", folder, "--format", "tikz", "notes.txt")
-    assert tikz == "".join(f"{t.to_tikz()}\n" for t in trees)
-
-
-def test_conllu_format_from_text(run, folder):
-    output = run("parse", "--model", folder, "--format", "conllu", "notes.txt")
-    sentences = list(read_conllu(output.splitlines(keepends=True)))
-    assert [sentence.forms for sentence in sentences] == WORDS
-    assert [tuple(s.heads) for s in sentences] == [parsed.dependency.heads for parsed in parse(TEXTS, folder)]
-    assert sentences[0].metadata == {**sentences[0].metadata, "sent_id": "1", "text": "She can't sleep."}
-    tokens = [(token.id, token.form) for token in sentences[0].tokens]
-    assert tokens == [("1", "She"), ("2-3", "can't"), ("2", "ca"), ("3", "n't"), ("4", "sleep"), ("5", ".")]
-    assert [token.form for token in sentences[0].tokens if "SpaceAfter=No" in token.misc] == ["sleep"]
-
-
 def test_conllu_keeps_everything_but_the_tree(run, folder):
     output = run("parse", "--model", folder, "--format", "conllu", "gold.conllu")
     heads = iter([head for s in read_conllu("gold.conllu") for head in parse([s.forms], folder)[0].dependency.heads])
@@ -194,12 +169,6 @@ def test_decoder_device_and_dtype(run, folder):
     output = run("parse", "--model", folder, "--format", "json", *options, "notes.txt")
     expected = parse(TEXTS, folder, decoder="argmax", dtype="bfloat16")
     assert structures(output) == [parsed.to_dict() for parsed in expected]
-
-
-def test_output_file(run, folder):
-    expected = run("parse", "--model", folder, "--format", "conllu", "notes.txt")
-    assert run("parse", "--model", folder, "--format", "conllu", "notes.txt", "--output", "out.conllu") == ""
-    assert Path("out.conllu").read_text(encoding="utf-8") == expected
 
 
 def test_trees_are_in_the_file_as_soon_as_they_are_made(run, folder, monkeypatch):
@@ -559,7 +528,7 @@ def test_evaluate_json_and_options(run, system):
     assert scores["las"] == pytest.approx(8 / 11)
 
 
-@pytest.mark.parametrize("name", ["PUNC", "PONCT", "--"])
+@pytest.mark.parametrize("name", ["PUNC", "--"])
 def test_punctuation_of_other_schemes(run, system, name):
     """It is ignored whatever its relation is called, words of the same relation are not."""
     commands = [[command, "gold.conllu", system, "--ignore", "punct"] for command in ("evaluate", "analyze")]
@@ -886,7 +855,6 @@ def test_german_tags(run, here, words):
     [
         ("--count_whole_sentences", (3, 2 + 3, 6 + 3, 4 + 3)),
         ("--count_single_words", (3, 2, 6, 4 + 3)),
-        ("--count_duplicates", (3, 2, 6, 4)),
         ("--min_length=3", (2, 2, 6, 4)),
         ("--max_length=4", (2, 0, 2, 1)),
         ("--empty_gold=skip", (2, 2, 6, 4)),

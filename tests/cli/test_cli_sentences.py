@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from udtools.validator import Validator
 
-from hf_structure import Parses, parse
+from hf_structure import parse
 from hf_structure.text.conllu import read_conllu, write_conllu
 
 TEXT = "Hi all,I don't know it's me  Yes!\n\n#wow http://x.org/ it\nisn't :-) he left\n"
@@ -41,14 +41,6 @@ def test_the_model_finds_the_sentences_of_a_line(run, tagger, expected):
     assert [parsed["text"] for parsed in lines] == LINES
     split = read(run("parse", "--model", tagger, *JSON, "--sentences", "split", stdin=TEXT))
     assert "Hi all,I don't know it's me  Yes!" in [parsed["text"] for parsed in split]
-
-
-def test_paragraphs(run, tagger):
-    options = ("--input_format", "paragraphs")
-    found = Parses.from_dict(read(run("parse", "--model", tagger, *JSON, *options, stdin=TEXT)))
-    whole = parse(TEXT, tagger, sentences="model", line_breaks="space")
-    assert [parsed.text for parsed in found] == [parsed.text for parsed in whole]
-    assert [parsed.start for parsed in found] == [parsed.start for parsed in whole]
 
 
 def test_complete_conllu(run, tagger):

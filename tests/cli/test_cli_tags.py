@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from hf_structure import parse
-from hf_structure.text.conllu import read_conllu
 
 WORDS = [["the", "cat", "saw", "."], ["she", "slept"]]
 TAGS = [["DT", "NN", "VB", "."], ["NN", "VB"]]
@@ -94,21 +93,6 @@ class Figure:
 
 
 # Refinement
-
-
-def test_refined_trees(call, rng_transformer):
-    Path("system.conllu").write_text(CONLLU)
-    output, complaints = call("parse", "--model", rng_transformer, "--refine", "--format", "conllu", "system.conllu")
-    assert complaints == ""
-    given = list(read_conllu("system.conllu"))
-    trees = [parsed.dependency for parsed in parse(WORDS, rng_transformer, initial=given)]
-    assert output == "".join(str(s.with_heads(t.heads, t.labels)) for s, t in zip(given, trees, strict=True))
-    output, _ = call(
-        "parse", "--model", rng_transformer, "--refine", "--rounds", "1", "--format", "json", stdin=CONLLU
-    )
-    expected = [parsed.to_dict() for parsed in parse(WORDS, rng_transformer, initial=given, rounds=1)]
-    assert structures(output) == expected
-    assert expected != [parsed.to_dict() for parsed in parse(WORDS, rng_transformer, rounds=1)]
 
 
 def test_probabilities_of_the_trees_before_are_left_out(call, rng_transformer):
