@@ -77,46 +77,10 @@ BLIMP = {
     "field": "morphology",
     "linguistics_term": "agreement",
 }
-SPOILERS = [
-    *(
-        "",
-        " ",
-        "\t",
-        "\n",
-        "\r",
-        "\0",
-        "\ufeff",
-        "\u2028",
-        "\\",
-        '"',
-        "(",
-        ")",
-        "()",
-        "[",
-        "{",
-        "-",
-        "_",
-        "#",
-        "|",
-        ":",
-    ),
-    *(
-        "0",
-        "1.5",
-        "-1",
-        "99",
-        "9" * 5000,
-        "[" * 5000,
-        "{" * 3,
-        '{"a":' * 5000,
-        "(" * 5000,
-        "1-2",
-        "2.1",
-        "²",
-        "é",
-        "👩‍💻",
-    ),
-]
+SPOILERS = ["", " ", "\t", "\n", "\r", "\0", "\ufeff", "\u2028", "\\", '"']
+SPOILERS += ["(", ")", "()", "[", "{", "-", "_", "#", "|", ":"]
+SPOILERS += ["0", "1.5", "-1", "99", "9" * 5000, "[" * 5000, "{" * 3, '{"a":' * 5000, "(" * 5000]
+SPOILERS += ["1-2", "2.1", "²", "é", "👩‍💻"]
 VALUES = [None, True, False, -1, 0, 3, 97, 1.9, "", " ", "x", "0", "\ud800", [], {}, [None], ["x"], {"x": 1}, [[]]]
 
 
@@ -387,9 +351,10 @@ def same(found: object, expected: object) -> bool:
 def test_hostile_texts(request, family):
     """Refused in one line, or parsed with nothing lost, and the same alone, in a batch, and by several threads."""
     folder, texts, parses = request.getfixturevalue(family), [], []
+    options = {"beam_size": 2} if family == "graph_parser" else {}
     for seed in seeds(6):
         text, found = hostile_text(Random(seed)), []
-        accept(lambda text=text, found=found: found.extend(parse([text], folder)), seed)
+        accept(lambda text=text, found=found: found.extend(parse([text], folder, **options)), seed)
         assert all("".join("".join(each.words).split()) == "".join(text.split()) for each in found), f"seed {seed}"
         texts += [text] * len(found)
         parses += [each.to_dict() for each in found]
@@ -397,7 +362,7 @@ def test_hostile_texts(request, family):
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(threads + 1)
-        together = parse(texts, folder)
+        together = parse(texts, folder, **options)
     finally:
         torch.set_num_threads(threads)
     for text, one, other in zip(texts, together, parses, strict=True):

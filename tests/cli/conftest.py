@@ -11,8 +11,23 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+from tiny_models import new_gilt, unigram_tokenizer
 
 from hf_structure.cli.main import main
+
+WORDS = [["The", "cat", "ca", "n't", "sleep", "."], ["Dogs", "chase", "cats", "do"]]
+
+
+@pytest.fixture(scope="session")
+def gilt(tmp_path_factory) -> Path:
+    """Folder of a tiny random GiLT."""
+    return new_gilt(tmp_path_factory.mktemp("gilt"), unigram_tokenizer(WORDS))
+
+
+@pytest.fixture(scope="session")
+def baseline(tmp_path_factory) -> Path:
+    """The same without graphs."""
+    return new_gilt(tmp_path_factory.mktemp("baseline"), unigram_tokenizer(WORDS), graph_layers=0)
 
 
 @pytest.fixture

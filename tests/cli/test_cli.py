@@ -1,5 +1,4 @@
 import gzip
-import io
 import json
 import lzma
 import os
@@ -11,12 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 from matplotlib.image import imread
-from transformers import AutoTokenizer
 
 from hf_structure import (
     Parse,
-    StructFormerConfig,
-    StructFormerForMaskedLM,
     UDGNConfig,
     UDGNForMaskedLM,
     build_word_tokenizer,
@@ -101,11 +97,6 @@ def test_text(run, folder):
     assert words_of(run("parse", "--model", folder, "--format", "json", "-", stdin="a cat")) == [["a", "cat"]]
 
 
-def test_words(run, folder):
-    options = ("parse", "--model", folder, "--format", "json", "--input_format", "words")
-    assert words_of(run(*options, stdin="She can't  sleep.\n")) == [["She", "can't", "sleep."]]
-
-
 def test_conllu_is_known_by_suffix_or_first_line(run, folder, here):
     forms = [["Dogs", "do", "n't", "bark", ",", '"', "loudly", '"', "!"], ["Cats", "sleep"]]
     options = ("parse", "--model", folder, "--format", "json")
@@ -143,31 +134,6 @@ def test_compressed_files(run, folder, here):
     assert "100.0" in run("evaluate", "silver.conllu.gz", "silver.conllu.gz")
 
 
-def test_text_format(run, folder):
-    trees = parse(TEXTS, folder)
-    expected = "".join(f"{' '.join(tree.words)}\n{tree}\n\n" for tree in trees)
-    assert run("parse", "--model", folder, "notes.txt") == expected
-    assert "╰" in expected
-
-
-def test_svg_and_tikz_formats(run, folder):
-    trees = parse(TEXTS, folder)
-    assert run("parse", "--model", folder, "--format", "svg", "notes.txt") == "".join(f"{t.to_svg()}\n" for t in trees)
-    tikz = run("parse", "--model", folder, "--format", "tikz", "notes.txt")
-    assert tikz == "".join(f"{t.to_tikz()}\n" for t in trees)
-
-
-def test_conllu_format_from_text(run, folder):
-    output = run("parse", "--model", folder, "--format", "conllu", "notes.txt")
-    sentences = list(read_conllu(output.splitlines(keepends=True)))
-    assert [sentence.forms for sentence in sentences] == WORDS
-    assert [tuple(s.heads) for s in sentences] == [parsed.dependency.heads for parsed in parse(TEXTS, folder)]
-    assert sentences[0].metadata == {**sentences[0].metadata, "sent_id": "1", "text": "She can't sleep."}
-    tokens = [(token.id, token.form) for token in sentences[0].tokens]
-    assert tokens == [("1", "She"), ("2-3", "can't"), ("2", "ca"), ("3", "n't"), ("4", "sleep"), ("5", ".")]
-    assert [token.form for token in sentences[0].tokens if "SpaceAfter=No" in token.misc] == ["sleep"]
-
-
 def test_conllu_keeps_everything_but_the_tree(run, folder):
     output = run("parse", "--model", folder, "--format", "conllu", "gold.conllu")
     heads = iter([head for s in read_conllu("gold.conllu") for head in parse([s.forms], folder)[0].dependency.heads])
@@ -198,48 +164,11 @@ def test_k_best_and_marginals(run, folder):
     assert structures(output) == [parsed.to_dict() for parsed in expected]
 
 
-def test_labels_fill_deprel(run, g2g_transformer):
-    output = run("parse", "--model", g2g_transformer, "--format", "conllu", "gold.conllu")
-    lines = [line.split("\t") for line in output.splitlines()]
-    trees = [parse([s.forms], g2g_transformer)[0].dependency for s in read_conllu("gold.conllu")]
-    words = [columns for columns in lines if columns[0].isdigit()]
-    assert [columns[7] for columns in words] == [label for tree in trees for label in tree.labels]
-    assert [columns[6] for columns in words] == [str(head) for tree in trees for head in tree.heads]
-    gold = [line.split("\t") for line in GOLD.splitlines()]
-    assert [[*row[:6], *row[8:]] for row in lines] == [[*row[:6], *row[8:]] for row in gold]
-    from_text = run("parse", "--model", g2g_transformer, "--format", "conllu", "notes.txt")
-    assert from_text == "".join(
-        parsed.to_conllu({"sent_id": str(number), **MARKS[number - 1]})
-        for number, parsed in enumerate(parse(TEXTS, g2g_transformer), start=1)
-    )
-    assert "LabelProb=" in from_text
-    dropped = run("parse", "--model", g2g_transformer, "--format", "conllu", "--punctuation", "drop", "gold.conllu")
-    labels = [label for sentence in read_conllu(dropped.splitlines(keepends=True)) for label in sentence.deprels]
-    assert labels == [label for tree in trees for label in tree.labels if label != "punct"]
-
-
-def test_beam_size(run, fail, folder, g2g_transformer):
-    options = ("parse", "--format", "json", "--beam_size", "4", "notes.txt", "--model")
-    expected = parse(TEXTS, g2g_transformer, beam_size=4)
-    assert structures(run(*options, g2g_transformer)) == [parsed.to_dict() for parsed in expected]
-    assert "UDGNForMaskedLM searches without a beam: leave beam_size out" in fail(*options, folder)[0]
-    long = "the cat\n" + "cat " * 61
-    line, _ = fail("parse", "--model", g2g_transformer, stdin=long)
-    assert "<input>:2: the sentence has 61 words, more than the 60 that this model has positions for" in line
-
-
-@pytest.mark.parametrize("decoder", ["tree", "projective", "argmax"])
-def test_decoder_device_and_dtype(run, folder, decoder):
-    options = ["--decoder", decoder, "--device", "cpu", "--dtype", "bfloat16"]
+def test_decoder_device_and_dtype(run, folder):
+    options = ["--decoder", "argmax", "--device", "cpu", "--dtype", "bfloat16"]
     output = run("parse", "--model", folder, "--format", "json", *options, "notes.txt")
-    expected = parse(TEXTS, folder, decoder=decoder, dtype="bfloat16")
+    expected = parse(TEXTS, folder, decoder="argmax", dtype="bfloat16")
     assert structures(output) == [parsed.to_dict() for parsed in expected]
-
-
-def test_output_file(run, folder):
-    expected = run("parse", "--model", folder, "--format", "conllu", "notes.txt")
-    assert run("parse", "--model", folder, "--format", "conllu", "notes.txt", "--output", "out.conllu") == ""
-    assert Path("out.conllu").read_text(encoding="utf-8") == expected
 
 
 def test_trees_are_in_the_file_as_soon_as_they_are_made(run, folder, monkeypatch):
@@ -255,15 +184,6 @@ def test_trees_are_in_the_file_as_soon_as_they_are_made(run, folder, monkeypatch
     run("parse", "--model", folder, "--batch_size", "1", "--output", "out.txt")
     assert written == [0, 1, 2, 3]
     assert not Path("out.txt.partial").exists()
-
-
-def test_batch_size(run, folder):
-    Path("long.txt").write_text("".join("the cat " * (1 + n % 7) + "sleep\n" for n in range(30)))
-    options = ("parse", "--model", folder, "--format", "conllu", "--output")
-    for batch_size in (1, 8):
-        run(*options, f"{batch_size}.conllu", "--batch_size", batch_size, "long.txt")
-    one, eight = (read_conllu(f"{batch_size}.conllu") for batch_size in (1, 8))
-    assert [s.heads for s in one] == [s.heads for s in eight]
 
 
 # parse: constituents
@@ -326,18 +246,10 @@ def test_trees_of_traces_alone_are_left_out(run, structformer):
     assert run("render", "gold.mrg", "--format", "text").count("dog") == 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--format", "json", "--structure", "constituency", "--marginals"], "--marginals are about dependencies"),
-        (["--format", "json", "-k", "2"], "k=2 is not possible: distances and heights define one tree"),
-        (["--input_format", "brackets", "notes.txt"], "notes.txt:1: text outside of brackets: 'She'"),
-    ],
-    ids=["marginals", "k", "brackets"],
-)
-def test_arguments_that_do_not_fit_structformer(fail, structformer, arguments, message):
+def test_errors_of_the_parser_are_said_of_options(fail, structformer):
+    arguments = ("--format", "json", "--structure", "constituency", "--marginals")
     line, output = fail("parse", "--model", structformer, *arguments, stdin="a cat")
-    assert message in line
+    assert "--marginals are about dependencies" in line
     assert output == ""
 
 
@@ -346,36 +258,6 @@ def test_constituents_of_a_model_of_dependencies(fail, folder, arguments):
     line, _ = fail("parse", "--model", folder, *arguments, "notes.txt", "--output", "out")
     assert "UDGNForMaskedLM gives dependency trees, but no constituency trees" in line
     assert not Path("out").exists()
-
-
-@pytest.fixture
-def transformer(structformer, tmp_path) -> Path:
-    """A model that gives no structure."""
-    tokenizer = AutoTokenizer.from_pretrained(structformer)
-    settings = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "attention": "softmax"}
-    StructFormerForMaskedLM(StructFormerConfig(vocab_size=len(tokenizer), **settings)).save_pretrained(
-        tmp_path / "mlm"
-    )
-    tokenizer.save_pretrained(tmp_path / "mlm")
-    return tmp_path / "mlm"
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [["parse", "notes.txt"], ["render", "--kind", "relations", "--output", "out.png"]],
-    ids=["parse", "render"],
-)
-def test_model_without_structures(fail, transformer, arguments):
-    assert "this StructFormerForMaskedLM does not parse" in fail(*arguments, "--model", transformer)[0]
-
-
-def test_subwords_for_a_model_of_words(fail, folder, subword_structformer, tmp_path):
-    for source in (subword_structformer, folder):
-        for file in source.iterdir():
-            if source is subword_structformer or "token" not in file.name:
-                (tmp_path / file.name).write_bytes(file.read_bytes())
-    line, _ = fail("parse", "--model", tmp_path, "notes.txt")
-    assert "UDGNForMaskedLM reads whole words: a word-level tokenizer is needed" in line
 
 
 # parse: what goes wrong
@@ -387,8 +269,6 @@ def test_subwords_for_a_model_of_words(fail, folder, subword_structformer, tmp_p
         (["missing.txt"], "missing.txt: No such file or directory"),
         (["."], ". is a folder, not a file"),
         (["--model", "nonsense"], "no model 'nonsense'"),
-        (["--model", "."], "there is no config.json in it"),
-        (["--device", "nonsense"], "device 'nonsense'"),
         (["--marginals"], "--marginals need --format json"),
         (["-k", "2", "--format", "conllu"], "-k needs --format html, json, svg, text, tikz: conllu holds one"),
         (["-k", "2", "--format", "json", "--decoder", "argmax"], "-k needs --decoder tree"),
@@ -518,24 +398,11 @@ def test_a_byte_order_mark_hides_no_format(run, folder, name):
     assert words_of(run(*command, name)) == expected * 2
 
 
-def test_sentence_of_ten_thousand_words(fail, folder):
-    line, _ = fail("parse", "--model", folder, stdin="the cat\n" + "the " * 10_000)
-    assert ">:2: the sentence has 10000 words, more than the 1000" in line
-
-
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        ("1\tthe\n", "2 tab-separated columns instead of 10"),
-        ("2\tthe" + "\t_" * 8 + "\n", "word 2 where 1 should come"),
-        ("1\tthe" + "\t_" * 4 + "\t7" + "\t_" * 3 + "\n", "head 7 in a sentence of 1 words"),
-    ],
-)
-def test_malformed_conllu_leaves_what_was_written(run, fail, folder, bad, message):
+def test_malformed_conllu_leaves_what_was_written(run, fail, folder):
     expected = run("parse", "--model", folder, "--format", "conllu", "gold.conllu")
-    Path("bad.conllu").write_text(GOLD + bad + "\n", encoding="utf-8")
+    Path("bad.conllu").write_text(f"{GOLD}1\tthe\n\n", encoding="utf-8")
     line, output = fail("parse", "--model", folder, "--format", "conllu", "bad.conllu")
-    assert f"bad.conllu:{LINES + 1}: {message}" in line
+    assert f"bad.conllu:{LINES + 1}: 2 tab-separated columns instead of 10" in line
     assert output == expected
     fail("parse", "--model", folder, "--format", "conllu", "bad.conllu", "--output", "out.conllu")
     assert Path("out.conllu.partial").read_text(encoding="utf-8") == expected
@@ -556,19 +423,6 @@ def test_long_sentences_are_left_out_and_counted(folder, capsys, here):
     output, complaints = capsys.readouterr()
     assert words_of(output) == [["the", "cat"], ["the", "old", "dog"]]
     assert complaints == "hf-structure: 3 sentences left out that are too long, the first one long.txt:2\n"
-
-
-def test_what_is_too_long_for_the_model_can_be_left_out(g2g_transformer, capsys, here):
-    long = "".join(f"{number}\tthe" + "\t_" * 8 + "\n" for number in range(1, 701))
-    Path("long.conllu").write_text(GOLD + long + "\n" + GOLD)
-    arguments = ["parse", "--model", str(g2g_transformer), "--format", "conllu", "long.conllu"]
-    with pytest.raises(SystemExit, match=rf"long.conllu:{LINES + 1}: the sentence has \d+ words, more than"):
-        main(arguments)
-    capsys.readouterr()
-    main([*arguments, "--skip_long"])
-    output, complaints = capsys.readouterr()
-    assert len(list(read_conllu(io.StringIO(output)))) == 4
-    assert f"1 sentences left out that are too long, the first one long.conllu:{LINES + 1}" in complaints
 
 
 def test_output_that_fails_names_its_file(folder, here, small_files):
@@ -606,19 +460,13 @@ def test_parses_that_find_standard_output_full(folder, here, monkeypatch, unbuff
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "usage: hf-structure"),
-        (["pars"], "invalid choice: 'pars'"),
-        (["parse", "--bogus"], "unrecognized arguments: --bogus"),
         (["parse", "--format", "pdf"], "invalid choice: 'pdf'"),
         (["parse", "--batch_size", "0"], "--batch_size: must be a number of at least 1, not '0'"),
         (["parse", "--max_words", "many"], "--max_words: must be a number of at least 1, not 'many'"),
         (["parse", "-k", "-1"], "-k: must be a number of at least 1, not '-1'"),
         (["evaluate", "gold.conllu"], "the following arguments are required: system"),
         (["evaluate", "gold.mrg", "gold.mrg", "--min_length", "0"], "--min_length: must be a number of at least 1"),
-        (["evaluate", "gold.mrg", "gold.mrg", "--empty_gold", "two"], "invalid choice: 'two'"),
         (["render", "gold.conllu", "--limit", "0"], "--limit: must be a number of at least 1"),
-        (["render", "gold.conllu", "--kind", "forest"], "invalid choice: 'forest'"),
-        (["parse", "--structure", "phrases"], "invalid choice: 'phrases'"),
     ],
 )
 def test_wrong_usage(run, capsys, arguments, message):
@@ -680,7 +528,7 @@ def test_evaluate_json_and_options(run, system):
     assert scores["las"] == pytest.approx(8 / 11)
 
 
-@pytest.mark.parametrize("name", ["PUNC", "PONCT", "--"])
+@pytest.mark.parametrize("name", ["PUNC", "--"])
 def test_punctuation_of_other_schemes(run, system, name):
     """It is ignored whatever its relation is called, words of the same relation are not."""
     commands = [[command, "gold.conllu", system, "--ignore", "punct"] for command in ("evaluate", "analyze")]
@@ -761,17 +609,6 @@ FIRST = GOLD.partition("\n\n")[0] + "\n\n"
             "the characters differ: 'Rats sleep' (sentence 2, line 15) in the prediction, "
             "'Cats sleep' (sentence 2, line 16) in the gold",
         ),
-        (
-            GOLD.replace("Cats", "Rats"),
-            ["--uuas", "words"],
-            "sentence 2: word 1 is 'Rats' in the prediction, 'Cats' in the gold",
-        ),
-        (GOLD.replace("2\tnsubj", "_\t_"), [], "sentence 2 of the predicted sentences has words without a head"),
-        (
-            RETOKENIZED.replace("2\tnsubj:x", "_\t_"),
-            [],
-            "sentence 3 of the predicted sentences has words without a head",
-        ),
         (GOLD.replace("\t_\n", "\n"), [], "system.conllu:3: 9 tab-separated columns instead of 10"),
         ("\0", [], "binary file"),
     ],
@@ -784,15 +621,6 @@ def test_evaluate_refuses(fail, content, options, message):
 def test_evaluate_without_files_or_words(fail, here):
     assert "missing: No such file or directory" in fail("evaluate", "gold.conllu", "missing")[0]
     assert ".: Is a directory" in fail("evaluate", ".", "gold.conllu")[0]
-    assert (
-        "no word to score"
-        in fail(
-            "evaluate",
-            "gold.conllu",
-            "gold.conllu",
-            *(part for label in ("nsubj", "aux", "advmod", "root", "punct") for part in ("--ignore", label)),
-        )[0]
-    )
 
 
 EMPTY = {
@@ -1027,7 +855,6 @@ def test_german_tags(run, here, words):
     [
         ("--count_whole_sentences", (3, 2 + 3, 6 + 3, 4 + 3)),
         ("--count_single_words", (3, 2, 6, 4 + 3)),
-        ("--count_duplicates", (3, 2, 6, 4)),
         ("--min_length=3", (2, 2, 6, 4)),
         ("--max_length=4", (2, 0, 2, 1)),
         ("--empty_gold=skip", (2, 2, 6, 4)),
@@ -1317,15 +1144,11 @@ def test_render_what_parse_wrote(run, structformer):
     ("arguments", "message"),
     [
         (["--kind", "trees"], "a FILE is needed, except for --kind relations"),
-        (["--kind", "parents"], "a FILE is needed, except for --kind relations"),
         (["missing"], "missing: No such file or directory"),
         (["."], ". is a folder, not a file"),
         (["notes.txt"], "notes.txt is read as text, which has no trees to draw"),
-        (["gold.conllu", "--input_format", "words"], "gold.conllu is read as text, which has no trees to draw"),
-        (["notes.txt", "--input_format", "conllu"], "notes.txt:1: 1 tab-separated columns"),
         (["notes.txt", "--input_format", "brackets"], "notes.txt:1: text outside of brackets: 'She'"),
         (["gold.conllu", "--output", "gold.conllu"], "gold.conllu is to be read and written at once"),
-        (["headless.conllu"], "headless.conllu:15: words without a head"),
         (["headless.conllu", "--output", "old.html"], "headless.conllu:15: words without a head"),
     ],
 )
@@ -1347,7 +1170,7 @@ def pictures() -> dict[str, tuple[int, ...]]:
     return {name: image.shape for name, image in images.items()}
 
 
-@pytest.mark.parametrize("kind", ["distances", "parents"])
+@pytest.mark.parametrize("kind", ["distances", pytest.param("parents", marks=pytest.mark.slow)])
 def test_figures(run, structformer, kind):
     arguments = ["render", "--kind", kind, "--model", structformer, "--output", "picture.png"]
     assert run(*arguments, "notes.txt", "--limit", "1") == ""
@@ -1388,17 +1211,13 @@ def test_relation_weights(run, structformer, suffix, content):
     [
         ("distances", [], "needs an --output that ends in .pdf, .png or .svg, and takes no --format"),
         ("parents", ["--output", "out.xyz"], "needs an --output that ends in .pdf, .png or .svg"),
-        ("distances", ["--output", "out"], "needs an --output that ends in .pdf, .png or .svg"),
-        ("distances", ["--output", "."], "needs an --output that ends in .pdf, .png or .svg"),
         ("distances", ["--output", "out.png", "--format", "svg"], "takes no --format"),
         ("distances", ["--output", "nowhere/out.png"], "nowhere/out.png: there is no folder "),
-        ("distances", ["--output", "out.png", "--model", "nonsense"], "no model 'nonsense'"),
         ("relations", ["--output", "out.png"], "it takes no FILE and no --limit"),
     ],
 )
 def test_figures_are_refused(fail, structformer, kind, arguments, message):
-    model = [] if "--model" in arguments else ["--model", structformer]
-    assert message in fail("render", *model, "--kind", kind, "notes.txt", *arguments)[0]
+    assert message in fail("render", "--model", structformer, "--kind", kind, "notes.txt", *arguments)[0]
     assert not list(Path().glob("out*"))
 
 
@@ -1412,37 +1231,10 @@ def test_figures_that_a_model_does_not_give(fail, folder):
 
 def test_figures_of_nothing(fail, structformer):
     options = ("--kind", "parents", "--model", structformer, "--output", "out.png")
-    assert "missing: No such file or directory" in fail("render", "missing", *options)[0]
     assert "<stdin> has no sentence to draw" in fail("render", "-", *options)[0]
 
 
 # The command as a whole
-
-
-@pytest.mark.parametrize(
-    ("command", "mentioned"),
-    [
-        ([], "parse evaluate render --version examples:"),
-        (
-            ["parse"],
-            "FILE --model --structure --format --output --input_format --decoder -k --marginals --punctuation "
-            "--batch_size --max_words --device --dtype",
-        ),
-        (
-            ["evaluate"],
-            "gold system --json --ignore --universal --baselines --punctuation --count_single_words "
-            "--count_whole_sentences --count_duplicates --empty_gold --min_length --max_length .mrg",
-        ),
-        (["render"], "file --kind --output --limit --input_format --format --model --device"),
-    ],
-    ids=["hf-structure", "parse", "evaluate", "render"],
-)
-def test_help(run, capsys, command, mentioned):
-    with pytest.raises(SystemExit) as error:
-        run(*command, "--help")
-    assert error.value.code == 0
-    text = capsys.readouterr().out
-    assert [word for word in mentioned.split() if word not in text] == []
 
 
 def test_version(run, capsys):

@@ -144,22 +144,12 @@ def test_k_best_and_marginals(run, graph_parser):
     [
         (["--structure", "graph", "--format", "brackets"], "--format brackets holds constituency trees only"),
         (["--structure", "dependency", "--format", "sdp"], "--format sdp holds dependency graphs only"),
-        (["--structure", "both", "--format", "sdp"], "--format sdp holds dependency graphs only"),
-        (["--structure", "dependency"], "GiLTForCausalLM gives dependency graphs, but no dependency trees"),
         (["--format", "brackets"], "GiLTForCausalLM gives dependency graphs, but no constituency trees"),
-        (["--decoder", "argmax"], "GiLTForCausalLM finds graphs with a beam alone"),
-        (["--format", "json", "-k", "3", "--beam_size", "2"], "k=3 is not possible with beam_size=2"),
         (["--input_format", "sdp"], "notes.txt:1: a sentence without its #id line"),
     ],
 )
 def test_wrong_arguments(fail, graph_parser, arguments, message):
     assert message in fail("parse", "--model", graph_parser, "notes.txt", *arguments)[0]
-
-
-def test_graphs_of_a_model_of_trees(fail, structformer):
-    message = "StructFormerForMaskedLM gives dependency trees and constituency trees, but no dependency graphs"
-    for arguments in (["--structure", "graph"], ["--format", "sdp"]):
-        assert message in fail("parse", "--model", structformer, *arguments, "notes.txt")[0]
 
 
 # evaluate
@@ -205,7 +195,7 @@ def test_evaluate_sdp(run):
     assert (scores["matched"], scores["predicted"], scores["gold"]) == (1, 2, 2)
 
 
-def test_count(run, fail):
+def test_count(run):
     def rows(*arguments) -> list[list[str]]:
         return [line.split() for line in run("count", *arguments).splitlines()[1:]]
 
@@ -221,9 +211,6 @@ def test_count(run, fail):
             ]
             for file, sentences in zip(files, graphs, strict=True)
         ]
-    assert "notes.txt: text files hold no dependency graphs" in fail("count", "notes.txt")[0]
-    _file("trees.conllu", "1\tgo\t_\t_\t_\t_\t0\troot\t_\t_\n\n")
-    assert "no enhanced heads" in fail("count", "trees.conllu", "--annotation", "enhanced")[0]
 
 
 def test_evaluate_what_parse_wrote(run, command):
@@ -369,10 +356,8 @@ def test_circuits(run, monkeypatch):
         (["graph", "gold.sdp", "gold.conllu"], "--kind graph is about one FILE"),
         (["trees", "gold.conllu", "--annotation", "basic"], "--annotation is for --kind graph and tapes only"),
         (["tapes", "gold.sdp", "--output", "out.png", "--layer", "1"], "--layer is for --kind attention only"),
-        (["tapes", "gold.sdp"], "--kind tapes needs an --output that ends in .pdf, .png or .svg"),
         (["tapes", "notes.txt", "--output", "out.png", "--annotation", "basic"], "but notes.txt is read as text"),
         (["attention", "notes.txt", "--output", "out.png", "--layer", "3"], "there is no layer 3: the model has 2"),
-        (["attention", "--output", "out.png"], "a FILE is needed"),
         (
             ["tapes", "notes.txt", "--output", "out.png", "--model", "x"],
             "one --model; several are for --kind attention",
@@ -381,10 +366,8 @@ def test_circuits(run, monkeypatch):
         (["circuits", "bad.json", "--output", "out.png"], "bad.json holds neither results of run_sg.py nor"),
         (["circuits", "list.json", "--output", "out.png"], "list.json holds neither"),
         (["circuits", "notes.txt", "--output", "out.png"], "notes.txt: not JSON"),
-        (["circuits", "missing.json", "--output", "out.png"], "missing.json: No such file or directory"),
         (["circuits", "ok.json", "x=ok.json", "--output", "out.png"], "two models are called 'm'"),
         (["circuits", "ok.json", "ok.json", "--output", "out.png"], "two systems are called 'ok'"),
-        (["circuits", "ok.json", "--output", "ok.json"], "needs an --output that ends in"),
         (["circuits", "ok.json", "--output", "out.png", "--limit", "1"], "--kind circuits takes no --limit"),
         (["circuits", "high.json", "--output", "out.png"], "the score of m for Agreement is 50, not between 0 and 1"),
     ],

@@ -51,6 +51,14 @@ def test_a_command_that_needs_arguments_shows_its_help(capsys, name):
     assert "options:" in complaints
 
 
+@pytest.mark.parametrize("name", ["parse", "score", "models"])
+def test_help_of_other_commands(capsys, name):
+    with pytest.raises(SystemExit) as error:
+        main([name, "--help"])
+    assert error.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: hf-structure {name} ")
+
+
 @pytest.mark.parametrize("name", ["parse", "score"])
 def test_a_command_that_needs_none_reads_standard_input(run, name):
     assert run(name).count("\n") == (name == "score")  # the head of a table
@@ -63,25 +71,18 @@ def test_no_command_of_this_name(capsys):
     assert "invalid choice: 'pars'" in capsys.readouterr().err
 
 
-def test_version_needs_no_command(capsys):
-    with pytest.raises(SystemExit) as error:
-        main(["--version"])
-    assert error.value.code == 0
-
-
 # standard streams
 
 
 NOT_UTF8 = "hf-structure: <stdin>:1: not UTF-8 text: byte 0xd0 at position 1"
 
 
-@pytest.mark.parametrize("files", [["-"], ["-", "gold.conllu"]], ids=["render", "render-two"])
-def test_standard_input_has_one_name(here, files):
+def test_standard_input_has_one_name(here):
     """Whether it is a pipe or a file."""
-    arguments = ["render", *files, "--input_format", "conllu"]
-    assert complaint(*arguments, input=BAD) == f"{NOT_UTF8}\n"
+    assert complaint("render", "-", "--input_format", "conllu", input=BAD) == f"{NOT_UTF8}\n"
     Path("bad").write_bytes(BAD)
     with open("bad", "rb") as file:
+        arguments = ("render", "-", "gold.conllu", "--input_format", "conllu")
         assert complaint(*arguments, stdin=file) == f"{NOT_UTF8}\n"
 
 
@@ -147,15 +148,6 @@ def test_complaints_do_not_go_to_the_output(here):
 
 
 # disks and names
-
-
-@pytest.mark.parametrize("suffix", ["pdf", "png", "svg"])
-def test_a_figure_for_which_there_is_no_room(fail, here, structformer, small_files, suffix):
-    arguments = ("render", "--kind", "relations", "--model", structformer, "--output", f"weights.{suffix}")
-    with small_files():
-        line, _ = fail(*arguments)
-    assert line == f"hf-structure: weights.{suffix}: File too large"
-    assert not list(here.glob("weights*"))
 
 
 def test_an_exported_model_for_which_there_is_no_room(fail, structformer, small_files):

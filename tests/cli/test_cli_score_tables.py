@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pandas
 import pytest
-from tiny_models import new_gilt, unigram_tokenizer
 
 from hf_structure import score, score_table
 
-WORDS = [["The", "cat", "ca", "n't", "sleep", "."], ["Dogs", "chase", "cats", "do"]]
 ITEMS = """\
 item,condition,sentence,position
 1,good,"The cat | can't, sleep.",2
@@ -25,18 +23,6 @@ CONLLU = """\
 ITEMS_READ = list(csv.DictReader(ITEMS.splitlines()))
 FILES = {"items.csv": ITEMS, "items.tsv": ITEMS.replace(",", "\t"), "notes.txt": "The cat can't sleep.\n"}
 FILES |= {"gold.conllu": CONLLU}
-
-
-@pytest.fixture(scope="module")
-def gilt(tmp_path_factory) -> Path:
-    """Folder of a tiny random GiLT."""
-    return new_gilt(tmp_path_factory.mktemp("gilt"), unigram_tokenizer(WORDS))
-
-
-@pytest.fixture(scope="module")
-def baseline(tmp_path_factory) -> Path:
-    """The same without graphs."""
-    return new_gilt(tmp_path_factory.mktemp("baseline"), unigram_tokenizer(WORDS), graph_layers=0)
 
 
 def assert_same(found: pandas.DataFrame, expected: pandas.DataFrame) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from udtools.validator import Validator
 
-from hf_structure import Parses, parse
+from hf_structure import parse
 from hf_structure.text.conllu import read_conllu, write_conllu
 
 TEXT = "Hi all,I don't know it's me  Yes!\n\n#wow http://x.org/ it\nisn't :-) he left\n"
@@ -43,14 +43,6 @@ def test_the_model_finds_the_sentences_of_a_line(run, tagger, expected):
     assert "Hi all,I don't know it's me  Yes!" in [parsed["text"] for parsed in split]
 
 
-def test_paragraphs(run, tagger):
-    options = ("--input_format", "paragraphs")
-    found = Parses.from_dict(read(run("parse", "--model", tagger, *JSON, *options, stdin=TEXT)))
-    whole = parse(TEXT, tagger, sentences="model", line_breaks="space")
-    assert [parsed.text for parsed in found] == [parsed.text for parsed in whole]
-    assert [parsed.start for parsed in found] == [parsed.start for parsed in whole]
-
-
 def test_complete_conllu(run, tagger):
     output = run("parse", "--model", tagger, "--format", "conllu", stdin=TEXT)
     state = Validator(lang="ud", level=2, output=None).validate_file_handle(io.StringIO(output))
@@ -80,11 +72,6 @@ def test_long_sentences_are_named_by_their_line(fail, call, tagger, expected):
     output, complaints = call(*options, "--skip_long", stdin=TEXT)
     assert read(output) == [parsed for parsed in expected if len(parsed["words"]) < longest]
     assert f"that are too long, the first one <input>:{line}" in complaints
-
-
-def test_a_model_that_finds_none(fail, g2g_transformer):
-    message, _ = fail("parse", "--model", g2g_transformer, "--sentences", "model", stdin=TEXT)
-    assert "this G2GTransformerForParsing finds no sentences: sentences='split' splits text by rules" in message
 
 
 def test_lines_that_come_one_by_one(talk, tagger, expected):

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from hf_structure import parse
-from hf_structure.text.conllu import read_conllu
 
 WORDS = [["the", "cat", "saw", "."], ["she", "slept"]]
 TAGS = [["DT", "NN", "VB", "."], ["NN", "VB"]]
@@ -63,14 +62,6 @@ def test_tags_of_a_file(call, tagged_g2g_transformer, name):
     assert expected != parse(WORDS, tagged_g2g_transformer, tags=[["VB"] * 4, ["VB"] * 2])
 
 
-def test_conllu_comes_back_with_its_tags(call, tagged_g2g_transformer):
-    output, _ = call("parse", "--model", tagged_g2g_transformer, "--format", "conllu", "gold.conllu")
-    trees = [parsed.dependency for parsed in parse(WORDS, tagged_g2g_transformer, tags=TAGS)]
-    gold = read_conllu("gold.conllu")
-    expected = [sentence.with_heads(tree.heads, tree.labels) for sentence, tree in zip(gold, trees, strict=True)]
-    assert output == "".join(map(str, expected))
-
-
 @pytest.mark.parametrize("name", ["none.conllu", "notes.txt"])
 def test_a_file_without_tags(call, tagged_g2g_transformer, name):
     output, complaints = call("parse", "--model", tagged_g2g_transformer, "--format", "json", name)
@@ -87,13 +78,6 @@ def test_tags_of_a_file_are_drawn(run, here):
     assert "NOUN" not in run("render", "none.conllu", "--format", "svg")
 
 
-def test_models_without_tags_ignore_them(call, g2g_transformer):
-    command = ("parse", "--model", g2g_transformer, "--format", "json")
-    outputs = [call(*command, name) for name in ("gold.conllu", "none.conllu")]
-    assert structures(outputs[0].out) == structures(outputs[1].out)
-    assert outputs[0].err == outputs[1].err == ""
-
-
 def test_pictures_are_of_parses_with_tags(call, tagged_g2g_transformer, monkeypatch):
     drawn = []
     monkeypatch.setattr("hf_structure.cli.figures.plot_parents", lambda words, rows: drawn.append(rows) or Figure())
@@ -108,34 +92,7 @@ class Figure:
         file.write(b"a picture")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--refine", "gold.conllu"], "this G2GTransformerForParsing cannot start from a tree: an RNGTransformerFor"),
-        (["--rounds", "2", "gold.conllu"], "G2GTransformerForParsing does not refine its trees: leave rounds out"),
-    ],
-    ids=["refine", "rounds"],
-)
-def test_models_that_refine_nothing(fail, g2g_transformer, arguments, message):
-    assert message in fail("parse", "--model", g2g_transformer, *arguments)[0]
-
-
 # Refinement
-
-
-def test_refined_trees(call, rng_transformer):
-    Path("system.conllu").write_text(CONLLU)
-    output, complaints = call("parse", "--model", rng_transformer, "--refine", "--format", "conllu", "system.conllu")
-    assert complaints == ""
-    given = list(read_conllu("system.conllu"))
-    trees = [parsed.dependency for parsed in parse(WORDS, rng_transformer, initial=given)]
-    assert output == "".join(str(s.with_heads(t.heads, t.labels)) for s, t in zip(given, trees, strict=True))
-    output, _ = call(
-        "parse", "--model", rng_transformer, "--refine", "--rounds", "1", "--format", "json", stdin=CONLLU
-    )
-    expected = [parsed.to_dict() for parsed in parse(WORDS, rng_transformer, initial=given, rounds=1)]
-    assert structures(output) == expected
-    assert expected != [parsed.to_dict() for parsed in parse(WORDS, rng_transformer, rounds=1)]
 
 
 def test_probabilities_of_the_trees_before_are_left_out(call, rng_transformer):
@@ -147,11 +104,6 @@ def test_probabilities_of_the_trees_before_are_left_out(call, rng_transformer):
     misc = [line.split("\t")[9] for line in output.splitlines() if "\t" in line]
     assert misc == ["_", "SpaceAfter=No", "_", "_", "SpaceAfter=No", "_"]
     assert [line for line in output.splitlines() if line.startswith("#")] == ["# sent_id = 2"]
-
-
-def test_trees_of_a_file_are_not_read_without_being_asked_for(call, rng_transformer):
-    output, _ = call("parse", "--model", rng_transformer, "--format", "json", "gold.conllu")
-    assert structures(output) == [parsed.to_dict() for parsed in parse(WORDS, rng_transformer)]
 
 
 @pytest.mark.parametrize(

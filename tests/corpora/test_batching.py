@@ -292,6 +292,12 @@ def test_groups_whose_shares_are_rounded_down_make_no_empty_batches():
     assert len(sampler) == len(batches)
 
 
+def test_no_group_is_left_out_however_small_its_share():
+    groups = np.repeat([0, 1], [1000, 2])
+    chosen = sample_groups(groups, 3.0, np.random.default_rng(0))  # (2 / 1000) ** 3 of a thousand is none
+    assert (groups[chosen] == 1).sum() == 1
+
+
 def test_sampler_draws_other_sentences_of_groups_in_each_epoch():
     lengths = 1 + np.arange(len(GROUPS)) % 9
     sampler = TokenBudgetBatchSampler(lengths, 64, groups=GROUPS, sampling_power=0.5)

@@ -166,22 +166,6 @@ def test_what_does_not_run_is_there_and_imports(piece):
         exec(compile(ast.Module(imports, []), block.place, "exec"), {})
 
 
-@pytest.mark.parametrize("pattern", [*NOT_RUN, *NOT_TRAINED])
-def test_commands_that_do_not_run_are_there(pattern):
-    every = chain.from_iterable(COMMANDS.values())
-    assert any(re.search(pattern, command.line) for command in every), "take it out of NOT_RUN or NOT_TRAINED"
-
-
-@pytest.mark.parametrize("program", PROGRAMS_NOT_RUN)
-def test_programs_that_do_not_run_are_there(program):
-    every = chain.from_iterable(COMMANDS.values())
-    assert any(command.program == program for command in every), "take it out of PROGRAMS_NOT_RUN"
-
-
-def test_pages_run_seldom_are_there():
-    assert {*PYTHON, *COMMANDS} >= SELDOM
-
-
 def test_provided_files_are_used():
     code = "\n".join(block.code for block in chain.from_iterable(PYTHON.values()))
     every = list(chain.from_iterable(COMMANDS.values()))

@@ -5,11 +5,8 @@ Only commands of less than two minutes are run. BLiMP of the masked models takes
 a test set, and scores of `gilt-en` with a beam hours.
 """
 
-import io
 import re
-import shutil
-from contextlib import redirect_stdout
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -17,22 +14,16 @@ from documents import ROOT, Block, blocks, read
 from execution import run
 from shell import commands
 
-from hf_structure.hub.compact import edit_json
-from hf_structure.hub.locating import resolve_model
-
 CARD = "src/hf_structure/checkpoints/{}/README.md"
 DATA = ("ewt216/en_ewt-ud-*.conllu", "ewt/en_ewt-*.conllu", "gum/en_gum-*.conllu", "wsj_sample/*.mrg")
 SHELL = ("", "bash")
 NUMBER = re.compile(r"-?\d+\.\d+")
 ATTACHMENT = ("UAS", "UUAS")
-LABELLED = ("UAS", "LAS")
 GUM = {"ewt-test": "gum-test", "en_ewt": "en_gum"}
 OLD = {"en_ewt": "en_ewt2017"}
 TREEBANKS = {"EWT 2.16": {}, "EWT 2017": OLD, "GUM": GUM}
 CONLL18 = ("UPOS", "XPOS", "UFeats", "Lemmas", "UAS", "LAS", "MLAS")
 F1 = r" +[\d.]+ +[\d.]+"  # precision and recall stand before it
-CHAIN = "python - <<'END'\nfrom hf_structure.text.conllu import read_conllu, write_conllu\nsentences ="
-
 PRINTED = 0.0051  # by as much the commands round
 
 pytestmark = pytest.mark.slow
@@ -211,78 +202,6 @@ def test_table_has_what_the_commands_print(case, printed):
         assert_printed(output, label, figure)
 
 
-def test_branching_bias(printed, data_dir, monkeypatch):
-    """One-headed constituents for each bias, in percent."""
-    block = block_of(STRUCTFORMER, "import hf_structure\nfrom hf_structure.algorithms.distance", "python")
-    monkeypatch.chdir(data_dir / "ewt")
-    with redirect_stdout(io.StringIO()) as output:
-        exec(compile(block.code, block.place, "exec"), {})
-    shares = [float(line.split()[-1]) for line in output.getvalue().splitlines()]
-    row = table_row(STRUCTFORMER, ("seed 1, one-headed",), ("bias", "2.5"))
-    figures = [NUMBER.findall(cell)[0] for cell in list(row.values())[1:]]
-    assert [f"{100 * share:.1f}" for share in shares[:-1]] == figures
-    assert f"{100 * shares[-1]:.1f}" in read(STRUCTFORMER).partition("Right branching: ")[2][:5]
-
-
-@pytest.fixture(scope="module")
-def with_bias(printed, tmp_path_factory):
-    """`with_bias(bias, part)`: what evaluation prints of `structformer-en` with another bias in its `config.json`."""
-    block = block_of(STRUCTFORMER, "python examples/prepare_ud.py", *SHELL)
-    lines = "\n".join(line for line in block.code.splitlines() if "test.mrg" in line)
-
-    def evaluated(bias: str, part: str) -> str:
-        folder = tmp_path_factory.mktemp("biased") / "structformer"
-        shutil.copytree(resolve_model("structformer-en"), folder)
-        edit_json(folder / "config.json", branching_bias=float(bias))
-        code = lines.replace("--model structformer-en", f"--model {folder}").replace("test.mrg", f"{part}.mrg")
-        return printed(Block(block.document, block.line, "", code))[0]
-
-    return evaluated
-
-
-@pytest.mark.parametrize("bias", ["0", "0.5", "1", "1.5", "2", "2.5", "3", "4"])
-def test_constituents_over_the_bias(bias, with_bias):
-    output = with_bias(bias, "dev")
-    table = read(STRUCTFORMER).partition("| bias | 0 |")[2].splitlines()
-    figures = table[3].strip("|").split(" | ")[1:]  # the row after that of seed 1's one-headed constituents
-    figure = dict(zip(["0", "0.5", "1", "1.5", "2", "2.5", "3", "4"], figures, strict=False))[bias]
-    assert_printed(output, "system", figure.strip("* "))
-    assert_printed(output, "right", "41.1")
-
-
-def test_constituents_without_the_bias(with_bias):
-    output = with_bias("0", "test")
-    row = table_row(STRUCTFORMER, ("the seeds without the bias",), ("UF1, WSJ sample",))
-    assert_printed(output, "system", NUMBER.findall(row["UF1, WSJ sample"])[0])
-    recall = table_row(STRUCTFORMER, ("without the bias",), ("NP", "QP"))
-    for label in list(recall)[1:]:
-        assert_printed(output, label, recall[label])
-
-
-def test_right_neighbours(printed):
-    """Two blocks of the card, one after the other."""
-    card = CARD.format("udgn-en")
-    made, chain = (block_of(card, begins, *SHELL) for begins in ("python examples/prepare_ud.py", CHAIN))
-    row = table_row(card, ("right neighbour as head",), ("EWT 2.16 test", "GUM test"))
-    for treebank, changes in (("EWT 2.16", {}), ("GUM", GUM)):
-        code = f"{made.code.splitlines()[0]}\n{chain.code}"
-        for before, after in changes.items():
-            code = code.replace(before, after)
-        output = printed(Block(card, made.line, "", code))[0]
-        for label, figure in zip(ATTACHMENT, NUMBER.findall(row[f"{treebank} test"]), strict=True):
-            assert_printed(output, label, figure)
-
-
-def test_heads_and_relations(printed):
-    block = block_of("docs/induction.md", "hf-structure analyze --heads", *SHELL)
-    block = replace(block, code=block.code.replace("en_ewt-ud", "en_ewt2017"))
-    lines = [line.split() for line in printed(block)[0].splitlines()]
-    for direction, place in (("child to parent", 0), ("parent to child", 5)):
-        for name, model, offset in (("UDGN", "udgn-en", 1), ("StructFormer", "structformer-en", 2)):
-            figures = list(table_row("docs/induction.md", (model,), (direction, "nsubj", "obl")).values())[1:]
-            assert lines[place + offset] == [name, "1", *figures]
-
-
 def test_rules_of_graphs(data_dir, monkeypatch):
     """All rows of the table."""
     monkeypatch.chdir(data_dir / "gum")
@@ -292,13 +211,3 @@ def test_rules_of_graphs(data_dir, monkeypatch):
     rows = [row for row in output.splitlines() if row.startswith("| ")]
     assert len(rows) == 7
     assert all(row in read("docs/gilt.md") for row in rows[1:])
-
-
-def test_weights_of_relations():
-    block = block_of("docs/structformer.md", "import torch\nfrom transformers import AutoModelForMaskedLM", "python")
-    with redirect_stdout(io.StringIO()) as output:
-        exec(compile(block.code, block.place, "exec"), {})
-    for line in output.getvalue().splitlines():
-        number, *weights = line.split()
-        row = table_row("docs/structformer.md", (f"layer {number}",), ("weight of the parent",))
-        assert weights == list(row.values())[1:]

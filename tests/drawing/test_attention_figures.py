@@ -1,4 +1,3 @@
-import sys
 import warnings
 
 import numpy as np
@@ -40,12 +39,10 @@ def test_all_is_drawn_and_nothing_covers_another(tmp_path, length):
         warnings.simplefilter("error")
         figure = plot_attention(shown)
         figure.savefig(tmp_path / "attention.svg")
-    *maps, bar, graph, tree = figure.axes
-    assert bar.get_ylabel() == "attention"
+    *maps, _, graph, tree = figure.axes
     for axes, panel in zip(maps, shown, strict=True):
         assert axes.get_title() == panel.title
         assert np.array_equal(axes.images[0].get_array(), panel.weights)
-        assert axes.images[0].get_clim() == (0, 1)
         assert texts(axes.get_xticklabels()) == texts(axes.get_yticklabels()) == panel.tokens
     assert texts(graph.texts) == [*shown[0].words, "root", "GiLT"]
     assert texts(tree.texts) == [*shown[2].words, "Pushdown"]
@@ -96,9 +93,3 @@ def test_wrong_panels():
         plot_attention([AttentionPanel("x", TOKENS, np.zeros((6, 5)))])
     with pytest.raises(ValueError, match="0 -> 9 is none"):
         plot_attention([AttentionPanel("x", TOKENS, np.zeros((6, 6)), WORDS, [(0, 9)])])
-
-
-def test_the_missing_library_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"figures need matplotlib: pip install 'hf_structure\[viz\]'"):
-        plot_attention(panels()[:1])

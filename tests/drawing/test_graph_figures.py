@@ -1,4 +1,3 @@
-import sys
 from itertools import pairwise
 
 import numpy as np
@@ -9,10 +8,6 @@ from hf_structure.algorithms.graph import TapeFeatures, prefix_tapes
 from hf_structure.drawing.graph_figures import plot_circuits, plot_tapes
 
 WORDS, ARCS = ["He", "$tried", "to", "leave"], [(0, 2), (2, 1), (2, 4), (4, 1)]
-CALLS = {
-    "tapes": lambda: plot_tapes(["a"], [[[0, 0], [0, 1]]], TapeFeatures(["degree"])),
-    "circuits": lambda: plot_circuits({"a": {"b": 0.5}}),
-}
 
 
 def texts(labels):
@@ -33,17 +28,8 @@ def test_tapes(names, tmp_path):
     figure = plot_tapes(WORDS, tapes, features)
     figure.savefig(tmp_path / "tapes.png")
     assert [axes.get_title() for axes in figure.axes] == list(names)
-    meanings = {
-        "degree": "10 for each arc to a dependent, 1 for each from a head",
-        "distance": "10 an arc to a dependent, 1 to a head; 0: none",
-        "depth": "1 more for each arc",
-    }
-    for axes, tape, name in zip(figure.axes, tapes, names, strict=True):
-        shown = axes.get_xlabel().replace("\n", " ")
-        assert meanings[name] in shown
-        assert shown.endswith("150 at most")
+    for axes, tape in zip(figure.axes, tapes, strict=True):
         assert texts(axes.get_xticklabels()) == ["root", *WORDS]
-        assert texts(axes.get_yticklabels()) == WORDS
         image = np.asarray(axes.images[0].get_array().filled(np.nan))
         shown = {tuple(map(int, text.get_position())): int(text.get_text()) for text in axes.texts}
         for i, j in np.ndindex(4, 5):
@@ -105,10 +91,3 @@ def test_circuits(tmp_path):
 def test_wrong_circuits(scores, message):
     with pytest.raises(ValueError, match=message):
         plot_circuits(scores)
-
-
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_the_missing_library_is_named(call, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"figures need matplotlib: pip install 'hf_structure\[viz\]'"):
-        call()

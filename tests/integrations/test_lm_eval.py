@@ -225,16 +225,6 @@ def test_generation(model_name, request):
         assert text == expected.split(".")[0]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [({"beam_size": 2}, "builds no structures"), ({"pretrained": "no/such"}, "no model 'no/such'")],
-    ids=["beam", "model"],
-)
-def test_wrong_options(gpt2, options, message):
-    with pytest.raises(ValueError, match=message):
-        StructureLM(**{"pretrained": str(gpt2), "device": "cpu", **options})
-
-
 @pytest.mark.parametrize("loaded", [False, True])
 def test_masked_models_are_refused(structformer, loaded):
     pretrained = AutoModelForMaskedLM.from_pretrained(structformer) if loaded else str(structformer)

@@ -127,15 +127,6 @@ def test_an_error_handler_is_told_which_document_is_wrong(g2g_transformer, batch
     assert all("the sentence has 90 words, more than the 60" in error for _, _, error in failed)  # marks are not seen
 
 
-def test_max_words(g2g_transformer):
-    nlp = component(g2g_transformer, max_words=6)
-    with pytest.warns(UserWarning, match="of 7 words"):
-        doc = nlp("A dog The old cat slept. A")
-    first, second = doc.sents
-    assert left_out(first)
-    assert second[0].dep_ == "ROOT"
-
-
 def test_several_processes(g2g_transformer):
     docs = list(component(g2g_transformer).pipe([TEXT, "A dog."] * 2, n_process=2, batch_size=1))
     for doc in docs[::2]:
@@ -145,11 +136,6 @@ def test_several_processes(g2g_transformer):
 def test_no_such_treebank(tagger):
     with pytest.raises(ValueError, match="follows the habits of one treebank alone"):
         component(tagger, treebank="gum")
-
-
-def test_no_such_model():
-    with pytest.raises(ValueError, match="no model 'nonsense'"):
-        spacy.blank("en").add_pipe("hf_structure", config={"model": "nonsense"})
 
 
 def test_to_spacy():

@@ -133,12 +133,6 @@ class ClassificationBattery:
         with pytest.raises(ValueError, match="each has words of token_type_ids 0 and of 1"):
             model(**batch, token_type_ids=torch.zeros_like(batch["input_ids"]))
 
-    def test_words_are_given_in_one_way(self):
-        model = self.model()
-        for wrong in ({}, {"input_ids": torch.tensor([[4]]), **self.vectors(model, torch.tensor([[4]]))}):
-            with pytest.raises(ValueError, match="You must specify exactly one of input_ids or inputs_embeds"):
-                model(**wrong)
-
     def vectors(self, model: PreTrainedModel, input_ids: torch.Tensor) -> dict[str, torch.Tensor]:
         return {"inputs_embeds": model.get_input_embeddings()(input_ids)}
 

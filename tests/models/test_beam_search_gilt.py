@@ -3,7 +3,6 @@ from itertools import pairwise
 
 import pytest
 import torch
-from accelerate import disk_offload
 from grafts import MORE, shapes_of_a_search
 from test_modeling_gilt import BACKBONES, WORD_OF_TOKEN, batch_of, sentences, tiny_config, tiny_model
 from torch.testing import assert_close
@@ -270,23 +269,6 @@ def test_graphs_come_best_first_and_there_may_be_fewer():
     assert torch.equal(fewer.graphs, output.graphs[:, :2])
 
 
-def test_the_same_every_time():
-    model, batch = sure_model("gpt2"), inputs_of((9, 11, 4))
-    first, second = (model.beam_search(**batch, beam_size=9, k=4) for _ in range(2))
-    for one, other in zip(first.values(), second.values(), strict=True):
-        assert torch.equal(one, other)
-
-
-@pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2"])
-def test_default_dtype_does_not_change_the_search(backbone, with_other_default):
-    model, batch = sure_model(backbone), inputs_of((9, 11, 4))
-
-    def found() -> dict:
-        return dict(model.beam_search(**batch, beam_size=9, k=4))
-
-    assert_close(with_other_default(found), found(), rtol=0, atol=0)
-
-
 @pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2", "qwen3"])
 def test_eager_attention(backbone):
     model, batch = sure_model(backbone, graph_layers=1), inputs_of((9, 11))
@@ -347,15 +329,3 @@ def test_scores_that_are_not_numbers():
 def test_a_model_without_graphs():
     with pytest.raises(ValueError, match="no graph layers"):
         GiLTForCausalLM(tiny_config(graph_layers=0)).beam_search(**inputs_of((5,)))
-
-
-@pytest.mark.parametrize("backbone", BACKBONES)
-@torch.no_grad()
-def test_search_with_weights_on_disk(backbone, tmp_path):
-    model, batch = sure_model(backbone), inputs_of((9, 6))
-    expected = model.beam_search(**batch, beam_size=4, k=2)
-    disk_offload(model, tmp_path, torch.device("cpu"))
-    assert all(parameter.is_meta for parameter in model.parameters())
-    outputs = model.beam_search(**batch, beam_size=4, k=2)
-    assert_close(outputs.token_log_probs, expected.token_log_probs, atol=1e-5, rtol=1e-4)
-    assert torch.equal(outputs.graphs, expected.graphs)

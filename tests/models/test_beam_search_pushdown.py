@@ -3,7 +3,6 @@ from itertools import pairwise
 
 import pytest
 import torch
-from accelerate import disk_offload
 from grafts import shapes_of_a_search
 from test_modeling_pushdown import BACKBONES, batch_of, tiny_config, tiny_model
 from torch.testing import assert_close
@@ -128,7 +127,7 @@ def test_a_pruned_beam_is_that_of_single_hypotheses(backbone, beam_size):
     assert_close(float(output.log_prob[0]), math.fsum(token_log_probs), atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2", "llama"])
+@pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2"])
 @pytest.mark.parametrize(
     ("side", "max_tokens"), [("left", EVERYTHING), ("right", 150)], ids=["left", "right-in-groups"]
 )
@@ -175,7 +174,7 @@ def test_bounds(backbone):
         assert_close(output.attachment_log_probs.logsumexp(1), output.log_prob)
 
 
-@pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2", "llama"])
+@pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2"])
 def test_half_precision(backbone):
     model, batch = tiny_model(backbone), inputs_of((9, 11))
     expected = model.beam_search(**batch, beam_size=4).log_prob
@@ -184,7 +183,7 @@ def test_half_precision(backbone):
     assert_close(output.log_prob, expected, atol=0, rtol=0.1)
 
 
-@pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2", "llama"])
+@pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2"])
 def test_layers_below_the_stack_are_computed_once(backbone):
     model, batch = tiny_model(backbone, stack_layers=1), inputs_of((9,))
     shapes = shapes_of_a_search(model, batch, beam_size=6)
@@ -202,33 +201,6 @@ def test_trees_are_trees():
             assert tree[length - 1] == length - 1
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"beam_size": 0}, "beam_size must be at least 1, not 0"),
-        ({"k": 0}, "k must be at least 1"),
-        ({"max_tokens": 0}, "max_tokens must be at least 1"),
-        ({"attention_mask": torch.zeros(1, 3).long()}, "without tokens"),
-    ],
-    ids=["beam", "k", "tokens", "empty"],
-)
-def test_impossible_input(change, message):
-    with pytest.raises(ValueError, match=message):
-        tiny_model().beam_search(**{"input_ids": torch.tensor([[2, 5, 3]]), **change})
-
-
 def test_a_model_without_stacks():
     with pytest.raises(ValueError, match="no stack layers"):
         PushdownLMForCausalLM(tiny_config(stack_layers=0)).beam_search(**inputs_of((5,)))
-
-
-@pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2", "llama"])
-@torch.no_grad()
-def test_search_with_weights_on_disk(backbone, tmp_path):
-    model, batch = tiny_model(backbone), inputs_of((9, 6))
-    expected = model.beam_search(**batch, beam_size=4, k=2)
-    disk_offload(model, tmp_path, torch.device("cpu"))
-    assert all(parameter.is_meta for parameter in model.parameters())
-    outputs = model.beam_search(**batch, beam_size=4, k=2)
-    assert_close(outputs.token_log_probs, expected.token_log_probs, atol=1e-5, rtol=1e-4)
-    assert torch.equal(outputs.attachments, expected.attachments)

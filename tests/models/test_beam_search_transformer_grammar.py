@@ -258,19 +258,9 @@ def test_greedy_structures_are_read_again():
     assert_close(-outputs.loss * (inputs["attention_mask"].sum() - 2), greedy, atol=1e-4, rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"beam_size": 0}, "beam_size must be at least 1, not 0"),
-        ({"k": 0}, "k must be at least 1"),
-        ({"word_ids": None}, "pass `word_ids`"),
-        ({"attention_mask": torch.zeros(1, 3).long()}, "without tokens"),
-    ],
-)
-def test_impossible_input(change, message):
-    words = torch.tensor([[0, 1, 0]])
-    with pytest.raises(ValueError, match=message):
-        tiny_model().beam_search(**{"input_ids": torch.tensor([[2, 5, 3]]), "word_ids": words, **change})
+def test_words_are_needed():
+    with pytest.raises(ValueError, match="pass `word_ids`"):
+        tiny_model().beam_search(torch.tensor([[2, 5, 3]]))
 
 
 @pytest.mark.parametrize("options", [{"k": 2}, {"marginals": True}, {"decoder": "projective"}])

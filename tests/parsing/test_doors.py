@@ -62,10 +62,6 @@ WORDS = [["The", "old", "cat", "can't", "sleep", "."], ["Dogs"], ["bark", ",", "
 LONG = [["the", "cat"] * 6]
 
 
-def given_words(model: Path, sentences: list[list[str]], **options) -> list[tuple]:
-    return seen(parse(sentences, model, **options))
-
-
 def flat(parses: Any) -> list[Parse]:
     """All parses, of texts that were split, too."""
     if isinstance(parses, Parse):

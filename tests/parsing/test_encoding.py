@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoTokenizer, pipeline
+from transformers import AutoTokenizer
 
 import hf_structure
 from hf_structure import (
@@ -153,8 +153,6 @@ def test_what_has_no_tags_is_named(tagged, conllu):
             parse(sentences, tagged)
     with pytest.warns(UserWarning, match=NO_TAGS):
         parse([["the", "cat"]], tagged, tags=[["DET", "NOUN"]])
-    with pytest.warns(UserWarning, match=NO_TAGS):
-        pipeline("dependency-parsing", model=str(tagged))("the cat")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         parse([["the", "cat"], ["a", "dog"], ["near"]], tagged)
@@ -198,31 +196,6 @@ def test_tags_that_do_not_fit(tagged_g2g_transformer, tags, message):
     if "sentence 1" not in message:
         parses = parse(iter([["cat"], ["the", "cat"]]), tagged_g2g_transformer, tags=iter(tags))
         assert next(parses).words == ("cat",)
-
-
-def test_tags_that_do_not_fit_one_sentence(tagged_g2g_transformer):
-    for tags in ([], ["DT"]):
-        with pytest.raises(ValueError, match=f"the sentence has 2 words but {len(tags)} tags"):
-            parse("the cat", tagged_g2g_transformer, tags=tags)
-
-
-@pytest.mark.parametrize("sentence", [{}, {"words": "the cat"}, {"text": ["the"]}, {"form": ["a"]}])
-def test_dictionaries_without_words(tagged_g2g_transformer, sentence):
-    with pytest.raises(ValueError, match="sentence 1: a sentence is a string, a list of words or a dictionary that"):
-        parse([sentence], tagged_g2g_transformer)
-
-
-@pytest.mark.usefixtures("quiet")
-@pytest.mark.parametrize("batch_size", [1, 4])
-def test_pipeline_reads_tags(tagged, batch_size):
-    rows = [{"words": words, "tags": tags} for words, tags in zip(WORDS, TAGS, strict=True)]
-    parser = pipeline("dependency-parsing", model=str(tagged))
-    found = [Parse.from_dict(values) for values in parser(rows, batch_size=batch_size)]
-    expected = parse(WORDS, tagged, tags=TAGS)
-    assert [p.dependency.heads for p in found] == [p.dependency.heads for p in expected]
-    for one, other in zip(found, expected, strict=True):
-        assert one.dependency.log_probability == pytest.approx(other.dependency.log_probability, abs=1e-4)
-    assert parser(rows[0])["words"] == list(WORDS[0])
 
 
 # Trees to start from
@@ -415,11 +388,8 @@ def test_rounds(echo, structformer):
     assert parse([["cat"]], model, rounds=4, **options)[0].dependency.probabilities == (0.25,)
     with pytest.raises(ValueError, match="rounds must be at least 1, not 0"):
         parse([["cat"]], model, rounds=0, **options)
-    message = "StructFormerForMaskedLM does not refine its trees: leave rounds out"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="StructFormerForMaskedLM does not refine its trees: leave rounds out"):
         parse([["cat"]], structformer, rounds=2)
-    with pytest.raises(ValueError, match=message):
-        pipeline("dependency-parsing", model=str(structformer), rounds=2)
 
 
 @pytest.fixture(params=["rng_transformer", "subword_rng_transformer"])
@@ -471,14 +441,3 @@ def test_sentences_of_too_many_pieces(subword_rng_transformer):
         ValueError, match=f"^sentence 2: the sentence has {40 * number} tokens, more than the 510 that"
     ):
         parse([["cat"], ["antidisestablishment"] * 40], subword_rng_transformer)
-
-
-@pytest.mark.parametrize("batch_size", [1, 5])
-def test_pipeline_starts_from_trees(echo, batch_size):
-    model, options = echo
-    parser = pipeline("dependency-parsing", model=model, **options)
-    rows = [{"words": words, "initial": graph} for words, graph in zip(WORDS, GRAPHS, strict=True)]
-    rows[1] = WORDS[1]
-    expected = parse(WORDS, model, initial=[GRAPHS[0], None, *GRAPHS[2:]], rounds=2, **options)
-    found = parser(rows, batch_size=batch_size, rounds=2)
-    assert found == [parsed.to_dict() for parsed in expected]

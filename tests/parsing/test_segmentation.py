@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 import torch
-from transformers import AutoTokenizer, pipeline
+from transformers import AutoTokenizer
 from udtools.validator import Validator
 
 from hf_structure import Parse, parse
@@ -81,14 +81,6 @@ def rounded(parses) -> list | dict:
     """As dictionaries; the last digits of numbers depend on the batch."""
     values = [each.to_dict() if isinstance(each, Parse | Parses) else each for each in parses]
     return json.loads(json.dumps(values), parse_float=lambda number: round(float(number), 4))
-
-
-def test_pipelines_give_what_parse_gives(model, tokenizer):
-    parser = pipeline("dependency-parsing", model=model, tokenizer=tokenizer)
-    several = ["Yes, it isn't.", ["a", "cat"], {"text": "One."}, "a b"]
-    expected = rounded(parse(several, model, tokenizer=tokenizer))
-    assert rounded(parser(several)) == expected
-    assert rounded(parser(iter(several), batch_size=3)) == expected
 
 
 @pytest.fixture
@@ -316,11 +308,6 @@ def test_a_paragraph_of_100_000_words(tagger):
     assert sum(len(parsed.words) for parsed in parses if parsed is not None) > 90_000
     assert all(end <= start for (_, end), (start, _) in pairwise(read))
     assert all(text[start:end] == parsed.text for (start, end), parsed in zip(read, filter(None, parses), strict=True))
-
-
-def test_half_characters_are_refused(tagger):
-    with pytest.raises(ValueError, match="character 5 of 'cat \\\\udc00' is a lone surrogate"):
-        parse("cat \udc00", tagger, sentences="model")
 
 
 def problems(conllu: str, level: int) -> list[str]:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from tiny_models import new_transformer_grammar, unigram_tokenizer
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, pipeline
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 import hf_structure
 from hf_structure import encode_subwords, parse, score
@@ -61,16 +61,6 @@ def test_the_likeliest_trees(folder, searched):
             labels = tuple(config.label_names[number] for _, _, number in expected) if config.labels else None
             assert parsed.constituency.labels == labels
             assert parsed.constituency.words == tuple(words)
-
-
-def test_the_pipeline_gives_the_same(folder, searched):
-    kind = searched[0].formalism
-    texts = [" ".join(words) for words in SENTENCES]
-    outputs = pipeline(f"{kind}-parsing", model=str(folder))(texts)
-    parses = parse(texts, folder)
-    name = "heads" if kind == "dependency" else "spans"
-    assert [output[kind][name] for output in outputs] == [getattr(parsed, kind).to_dict()[name] for parsed in parses]
-    assert parses[0].to_svg()
 
 
 def test_scores_are_summed_over_the_beam(folder, searched):

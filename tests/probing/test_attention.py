@@ -169,10 +169,9 @@ def test_the_last_layer_and_the_first_head_of_raw_text(models, graph_parser):
     [
         ("the cat", {"layer": 3}, "there is no layer 3: the model has 2"),
         ("the cat", {"head": 0}, "there is no head 0: the model has 2"),
-        ("", {}, "the sentence is empty"),
         ("q" * 1100, {}, "more than the 1024 that this model has positions for"),
     ],
-    ids=["layer", "head", "empty", "long"],
+    ids=["layer", "head", "long"],
 )
 def test_attention_that_there_is_not(models, sentence, options, message):
     model, tokenizer = models["gpt2"]

@@ -279,5 +279,3 @@ def test_what_is_asked_for(folders):
 def test_refuses(folders, options, message):
     with pytest.raises(ValueError, match=message):
         word_arrays(SENTENCES, folders["udgn"], **options)
-    with pytest.raises(ValueError, match="sentence 2: the sentence is empty"):
-        word_arrays([*SENTENCES[:1], []], folders["udgn"])

@@ -114,7 +114,7 @@ def loaded_bert(bert):
     return AutoModelForMaskedLM.from_pretrained(bert, dtype=torch.float64).eval(), AutoTokenizer.from_pretrained(bert)
 
 
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=4), st.integers(1, 60))
 def test_batches_change_nothing(loaded_bert, sentences, max_tokens):
     model, tokenizer = loaded_bert

@@ -81,6 +81,14 @@ def test_controlled_subjects(text, controller):
     assert len([arc for arc in new if arc[0] == "go"]) == 1
 
 
+def test_controlled_subjects_of_passives_and_relative_clauses():
+    new, _ = added("Ann/2/nsubj wants/0/root to/5/mark be/5/aux:pass seen/2/xcomp")
+    assert new == {("seen", "nsubj:pass:xsubj", "Ann")}
+    new, lost = added("the/2/det man/0/root who/4/nsubj wants/2/acl:relcl to/6/mark go/4/xcomp")
+    assert new == {("man", "ref", "who"), ("wants", "nsubj", "man")}  # the noun is no controlled subject
+    assert lost == {("wants", "nsubj", "who")}
+
+
 def test_conjuncts_of_open_complements_are_controlled_too():
     new, _ = added("Ann/2/nsubj wants/0/root to/4/mark go/2/xcomp and/6/cc sing/4/conj")
     assert {("go", "nsubj:xsubj", "Ann"), ("sing", "nsubj:xsubj", "Ann"), ("wants", "xcomp", "sing")} <= new

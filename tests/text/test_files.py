@@ -22,7 +22,7 @@ from hf_structure.text.files import (
 from hf_structure.text.formats import guess_format, load_sentences
 from hf_structure.text.words import numbered_lines, read_text
 
-LINES = [f"the dog saw {number * 2**31 % 1_000_003} cats\n" for number in range(60_000)]
+LINES = [f"the dog saw {number * 2**31 % 1_000_003} cats\n" for number in range(20_000)]
 CONTENT = "".join(LINES).encode()
 UNPACK = {".gz": "gzip", ".xz": "xz", ".bz2": "bzip2"}
 

@@ -112,12 +112,10 @@ def test_semantic_graphs(files):
     ("read", "old", "new", "message"),
     [
         (basic_graph, "2\tconj\t", "_\tconj\t", "a sentence without heads: She sells"),
-        (enhanced_graph, "5.1:obj", "_", "word 5 has no enhanced heads"),
-        (enhanced_graph, "5.1:obj", "9:obj", "enhanced head 9 of 5 does not exist"),
         (enhanced_graph, "5.1:obj", "3-4:obj", "enhanced head 3-4 of 5 does not exist"),
         (enhanced_graph, "5.1:obj", "9" * 5000, "enhanced head 9+ of 5 does not exist"),
     ],
-    ids=["no-head", "no-deps", "out-of-range", "range", "digits"],
+    ids=["no-head", "range", "digits"],
 )
 def test_sentences_without_the_annotation(read, old, new, message):
     with pytest.raises(ConlluError, match=message):

@@ -139,6 +139,7 @@ def test_annotation_of_other_languages(data_dir, name, by):
     assert disagreement(data_dir / f"ud_other/{name}.conllu", by) < 0.0005
 
 
+@pytest.mark.slow  # three of them are tested above
 def test_annotation_of_many_languages(data_dir):
     """The largest share is that of a treebank whose `(2)` is one word, a mark of punctuation."""
     shares = [disagreement(path, "tags") for path in data_dir.glob("ud_many/*/dev.conllu.xz")]

@@ -153,7 +153,7 @@ def test_tokens_are_their_words(text):
     assert all("".join(token) in text for token in tokens)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(st.text(st.one_of(st.sampled_from(" .'’-/@:aNnt1$s"), st.characters(exclude_categories=["Cs"])), max_size=40))
 def test_words_are_the_text_without_white_space(text):
     words = tokenize_words(text)
@@ -161,25 +161,7 @@ def test_words_are_the_text_without_white_space(text):
     assert all(words)
 
 
-_PIECES = [
-    "\u200d",
-    "\ufe0f",
-    "\u0301",
-    "\u0600",
-    "👍",
-    "🏽",
-    "👩",
-    "🇩",
-    "1",
-    "\u20e3",
-    "ก",
-    "ำ",
-    "a",
-    "'",
-    "!",
-    "<3",
-    " ",
-]
+_PIECES = [*"\u200d\ufe0f\u0301\u0600👍🏽👩🇩1\u20e3กำa'!", "<3", " "]
 
 
 @given(st.lists(st.sampled_from(_PIECES), max_size=12).map("".join))
@@ -190,7 +172,7 @@ def test_words_end_where_characters_as_read_do(text):
     assert set(itertools.accumulate(map(len, tokenize_words(text)))) <= starts
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=150)
 @given(
     st.lists(
         st.one_of(
@@ -294,29 +276,29 @@ def test_sentences_are_the_text(text):
     assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
 
 
-@pytest.mark.parametrize(
-    "unit",
-    [
-        "a.",
-        "a-",
-        "a'",
-        "'s",
-        "1.",
-        "a@",
-        "-",
-        "x",
-        "http://.",
-        "👍🏽",
-        "\u0301",
-        "@",
-        "_",
-        "1-",
-        ",1",
-        "+1",
-        "a&",
-        "#a",
-    ],
-)
+UNITS = [
+    "a.",
+    "a-",
+    "a'",
+    "'s",
+    "1.",
+    "a@",
+    "-",
+    "x",
+    "http://.",
+    "👍🏽",
+    "\u0301",
+    "@",
+    "_",
+    "1-",
+    ",1",
+    "+1",
+    "a&",
+    "#a",
+]
+
+
+@pytest.mark.parametrize("unit", UNITS)
 def test_long_runs_take_linear_time(unit):
     text = f"x{unit * (20_000 // len(unit))}"
     assert "".join(tokenize_words(text)) == text  # quadratic rules would take minutes here
