@@ -86,7 +86,7 @@ from hf_structure.training.scripts import (
     train_and_evaluate,
 )
 from hf_structure.training.streaming import TextArguments, check_streaming, read_training_text, stream_training_text
-from hf_structure.training.trainers import StructuredLMTrainer, base_parameters
+from hf_structure.training.trainers.structured_lm import StructuredLMTrainer, base_parameters
 
 logger = logging.getLogger("run_clm")
 

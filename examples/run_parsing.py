@@ -97,7 +97,7 @@ from hf_structure.training.scripts import (
     run,
     train_and_evaluate,
 )
-from hf_structure.training.trainers import ParsingTrainer
+from hf_structure.training.trainers.parsing import ParsingTrainer
 
 logger = logging.getLogger("run_parsing")
 
