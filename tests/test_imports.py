@@ -41,7 +41,7 @@ ALLOWED = {
         "text",
     },
     "drawing": {"algorithms", "text"},
-    "training": {"corpora", "hub", "metrics", "models", "text", "version"},
+    "training": {"algorithms", "corpora", "hub", "metrics", "models", "parsing", "registration", "text", "version"},
     "exporting": {"hub", "models", "modules", "parsing", "version"},
     "integrations": {"drawing", "hub", "models", "parsing", "scoring", "structures", "text"},
     "cli": {"*"},

@@ -11,6 +11,8 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any, Literal
 
+from transformers import PreTrainedConfig
+
 
 @dataclass(frozen=True)
 class Family:
@@ -32,6 +34,12 @@ class Family:
         learning_rate (`float`, *optional*): That of its paper, if the script is to start from it.
         baselines (`Mapping[str, Mapping[str, Any]]`):
             Models without structures that it is compared with: names, and the settings of its configuration.
+        options (`tuple[str, ...]`):
+            Options of the training script that only some families have: of parsers `"use_swap"`, `"columns"`,
+            `"treebanks"`, `"initial_train_file"` and `"teacher"`.
+        why_unusable (`str`, *optional*):
+            Function of the package that is given the heads of a training sentence and a configuration, and returns
+            why a model cannot learn from the sentence, or None. By default heads must form a tree with one root.
     """
 
     model_type: str
@@ -46,9 +54,11 @@ class Family:
     objective: Literal["masked_lm", "causal_lm", "parsing"] = "parsing"
     learning_rate: float | None = None
     baselines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
+    why_unusable: str | None = None
 
-    def load(self, name: str) -> type:
-        """A class of the family, by its name in the package."""
+    def load(self, name: str) -> Any:
+        """A class or function of the family, by its name in the package."""
         module, _, class_name = f"{self.package}.{name}".rpartition(".")
         return getattr(import_module(module), class_name)
 
@@ -68,6 +78,13 @@ def register_family(family: Family) -> None:
         module: Any = sys.modules.get(name)
         if hasattr(module, "add_family"):  # else it reads all records when it is imported
             module.add_family(family)
+
+
+def family_of(config: PreTrainedConfig | type[PreTrainedConfig]) -> Family | None:
+    """The record of a configuration's family, or of the closest family that its class inherits from; None without."""
+    config_class = config if isinstance(config, type) else type(config)
+    model_types = (vars(each).get("model_type") for each in config_class.__mro__)
+    return next((FAMILIES[model_type] for model_type in model_types if model_type in FAMILIES), None)
 
 
 def families_of(objective: str) -> dict[str, dict[str, Any]]:

@@ -19,4 +19,6 @@ FAMILY = Family(
     uses="dependency trees of text like that of its treebank",
     limits="part-of-speech tags or lemmas, which it does not give; text far from its training text, without a look",
     tags=("dependency-parsing",),
+    options=("use_swap",),
+    why_unusable="states_g2g_transformer.why_unusable",
 )

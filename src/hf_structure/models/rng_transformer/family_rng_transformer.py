@@ -21,4 +21,5 @@ FAMILY = Family(
     ),
     limits="text far from its training text, without a look",
     tags=("dependency-parsing",),
+    options=("columns", "treebanks", "initial_train_file", "teacher"),
 )
