@@ -40,6 +40,12 @@ class Family:
         why_unusable (`str`, *optional*):
             Function of the package that is given the heads of a training sentence and a configuration, and returns
             why a model cannot learn from the sentence, or None. By default heads must form a tree with one root.
+        has_encoder_inputs (`bool`):
+            Whether its models have a method `encoder_inputs`, which gives the inputs of an encoder below them and the
+            word of each position.
+        annotation (`str`, *optional*):
+            The [`~hf_structure.models.annotations.StructureAnnotation`] of a family of language models that read
+            structures: their collator, statistics and tapes.
     """
 
     model_type: str
@@ -56,6 +62,8 @@ class Family:
     baselines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     options: tuple[str, ...] = ()
     why_unusable: str | None = None
+    has_encoder_inputs: bool = False
+    annotation: str | None = None
 
     def load(self, name: str) -> Any:
         """A class or function of the family, by its name in the package."""

@@ -20,5 +20,6 @@ FAMILY = Family(
     limits="part-of-speech tags or lemmas, which it does not give; text far from its training text, without a look",
     tags=("dependency-parsing",),
     options=("use_swap",),
+    has_encoder_inputs=True,
     why_unusable="states_g2g_transformer.why_unusable",
 )

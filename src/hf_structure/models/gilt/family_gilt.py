@@ -17,5 +17,6 @@ FAMILY = Family(
     limits="facts, advice, or text that nobody reads before it is used",
     tags=("dependency-graphs", "causal-lm"),
     objective="causal_lm",
+    annotation="annotation_gilt.GraphAnnotation",
     baselines={"transformer-xl": {"graph_layers": 0}, "transformer-xl-large": {"graph_layers": 0}},
 )

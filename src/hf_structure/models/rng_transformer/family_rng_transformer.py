@@ -21,5 +21,6 @@ FAMILY = Family(
     ),
     limits="text far from its training text, without a look",
     tags=("dependency-parsing",),
+    has_encoder_inputs=True,
     options=("columns", "treebanks", "initial_train_file", "teacher"),
 )

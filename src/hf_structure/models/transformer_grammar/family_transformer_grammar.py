@@ -23,4 +23,5 @@ FAMILY = Family(
     limits="facts, advice, or text that nobody reads before it is used",
     tags=("constituency-parsing", "dependency-parsing", "causal-lm"),
     objective="causal_lm",
+    annotation="annotation_transformer_grammar.ActionAnnotation",
 )

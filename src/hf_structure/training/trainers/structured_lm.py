@@ -12,6 +12,7 @@ from transformers.loss.loss_utils import ForCausalLMLoss
 from transformers.optimization import get_scheduler
 
 from hf_structure.metrics.language_model import SUMS, language_model_scores, language_model_sums
+from hf_structure.models.annotations import StructureAnnotation, annotation_class, annotation_of
 from hf_structure.training.trainers.scoring import ScoringTrainer
 
 logger = logging.getLogger(__name__)
@@ -30,8 +31,7 @@ class _PhaseCallback(TrainerCallback):
 
 class StructuredLMTrainer(ScoringTrainer):
     """
-    Trainer of causal language models that read dependency graphs ([`GiLTForCausalLM`]) or constituency trees
-    ([`PushdownLMForCausalLM`]), and of plain ones.
+    Trainer of causal language models that read graphs or trees, such as [`GiLTForCausalLM`], and of plain ones.
 
     The names of metrics say which structures the model was given: `perplexity_gold_graphs`,
     `arc_f1_predicted_graphs`, `perplexity_gold_trees` and so on, see [`language_model_scores`]. A plain model has
@@ -48,7 +48,8 @@ class StructuredLMTrainer(ScoringTrainer):
             `args.warmup_steps` applies to the second phase.
         max_predicted_sentences (`int`): Number of sentences, spread over the data set, for which evaluation predicts
             structures.
-        data_collator ([`GraphCollator`] or [`CausalCollator`]): Makes batches with `labels`.
+        data_collator (`Callable`): Makes batches with `labels`: the collator of the model's
+            [`~hf_structure.models.annotations.StructureAnnotation`], or a [`CausalCollator`].
         args, kwargs: As for [`TokenBudgetTrainer`]. The data sets have the columns `length` and `num_words`, and the
             inputs of the collator.
     """
@@ -66,8 +67,8 @@ class StructuredLMTrainer(ScoringTrainer):
     ):
         super().__init__(*args, **kwargs)
         self.base_learning_rate = base_learning_rate
-        config = getattr(self.model, "config", None)
-        self.lm_only_steps = lm_only_steps if getattr(config, "structure_layers", 0) else 0
+        model: Any = self.model
+        self.lm_only_steps = 0 if annotation_of(model.config) is None else lm_only_steps
         self.lm_only_warmup_steps = lm_only_warmup_steps
         self.full_loss_func = self.compute_loss_func
         self.max_predicted_sentences = max_predicted_sentences
@@ -114,33 +115,40 @@ class StructuredLMTrainer(ScoringTrainer):
     def scores(self, model, dataset) -> dict[str, float]:
         sums = self._sums(model, dataset)
         metrics = {"loss": sums["loss"] / sums["tokens"]}
-        kinds = {"arcs": "graphs", "attachments": "trees", "actions": "trees"}
-        kind = next((kinds[column] for column in kinds if column in dataset.column_names), None)
-        if kind is None:
+        annotation = self._annotation(model, dataset)
+        if annotation is None:
             return metrics | language_model_scores(sums)
-        metrics |= {f"{name}_gold_{kind}": value for name, value in language_model_scores(sums).items()}
+        kind = annotation.structures
+        metrics |= {f"{name}_gold_{kind}": value for name, value in language_model_scores(sums, annotation).items()}
         if self.max_predicted_sentences:
             some = dataset.select(range(0, len(dataset), -(-len(dataset) // self.max_predicted_sentences)))
-            predicted = language_model_scores(self._sums(model, some, predict_structures=True))
+            predicted = language_model_scores(self._sums(model, some, predict_structures=True), annotation)
             metrics |= {f"{name}_predicted_{kind}": value for name, value in predicted.items()}
             metrics[f"sentences_predicted_{kind}"] = len(some)
         return metrics
 
     def _sums(self, model, dataset, predict_structures: bool = False) -> dict[str, float]:
-        totals = dict.fromkeys(SUMS, 0.0)
+        annotation = self._annotation(model, dataset)
+        names = SUMS if annotation is None else (*SUMS, *annotation.sums)
+        totals = dict.fromkeys(names, 0.0)
         for examples in self._batches(dataset):
             batch = {name: value.to(model.device) for name, value in self.data_collator(examples).items()}
             words = sum(example["num_words"] for example in examples)
             with self.accelerator.autocast():
-                sums = language_model_sums(model, batch, words, predict_structures)
+                sums = language_model_sums(model, batch, words, annotation, predict_structures)
             totals = {name: total + sums[name] for name, total in totals.items()}
-        return dict(zip(SUMS, self._sum_over_processes(list(totals.values())), strict=True))
+        return dict(zip(names, self._sum_over_processes(list(totals.values())), strict=True))
+
+    def _annotation(self, model, dataset) -> StructureAnnotation | None:
+        """The annotation of the structures in a data set; None if it has none, or the model reads none."""
+        annotation = annotation_of(model.config)
+        return annotation if annotation is not None and annotation.column in dataset.column_names else None
 
 
 def base_parameters(model: torch.nn.Module) -> list[torch.nn.Parameter]:
     """Parameters that a graft takes from its base model: none of a model from scratch, all of a plain one."""
-    config: Any = getattr(model, "config", None)
-    if not hasattr(config, "base_config"):
+    config: Any = model.config
+    if annotation_class(config) is None:
         return list(model.parameters())
     if config.base_config is None:
         return []
