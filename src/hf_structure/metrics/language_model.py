@@ -38,7 +38,7 @@ def language_model_sums(
             batch.pop(name, None)
     outputs = model(**batch)
     tokens = int((batch["labels"] != -100).sum())
-    sums = {"tokens": tokens, "words": words, "ends": len(batch["labels"])}
+    sums: dict[str, float] = {"tokens": tokens, "words": words, "ends": len(batch["labels"])}
     sums["loss"] = sums["lm_loss"] = float(outputs.loss) * tokens
     if annotation is None:
         return sums

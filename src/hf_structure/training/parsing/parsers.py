@@ -1,6 +1,8 @@
 """The parser that is trained, and its tokenizer."""
 
 from collections import Counter
+from collections.abc import Iterator
+from typing import Any, cast
 
 from datasets import Dataset
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
@@ -16,16 +18,17 @@ from hf_structure.training.scripts import check_settings, config_class_of, new_c
 
 def load_tokenizer(args: ParsingModelArguments, sentences: Dataset | None) -> PreTrainedTokenizerBase:
     """The tokenizer of a trained parser or an encoder, a given one of subwords, or a new one."""
-    trust = {"trust_remote_code": args.trust_remote_code}
+    trust: dict[str, Any] = {"trust_remote_code": args.trust_remote_code}
     if args.model_name_or_path:
         return read_tokenizer(resolve_model(args.model_name_or_path, **trust), **trust)
+    trees = cast(Dataset, sentences)  # without a trained parser there are some
     size = args.vocab_size
     if args.encoder is None and args.tokenizer_name == "words":
         options = {"min_frequency": args.min_frequency, "vocab_size": size, "skip_punctuation": False}
-        tokenizer = train_word_tokenizer(words_of(sentences), **options)
+        tokenizer = train_word_tokenizer(words_of(trees), **options)
     elif args.encoder is None and args.tokenizer_name in SUBWORD_KINDS:
         options = {"kind": args.tokenizer_name, **({"vocab_size": size} if size else {})}
-        tokenizer = train_subword_tokenizer(words_of(sentences), **options)
+        tokenizer = train_subword_tokenizer(words_of(trees), **options)
     else:
         tokenizer = AutoTokenizer.from_pretrained(args.encoder or args.tokenizer_name, add_prefix_space=True, **trust)
         if tokenizer.pad_token is None:
@@ -43,29 +46,31 @@ def load_model(
             args.model_name_or_path, AutoModelForDependencyParsing, "parser", settings, args.trust_remote_code
         )
     settings = dict(settings)
+    trees = cast(Dataset, sentences)  # without a trained parser there are some
     if args.use_tags:
-        settings["tags"] = values_of(sentences, "tags", "part-of-speech tags: leave --use_tags out")
+        settings["tags"] = values_of(trees, "tags", "part-of-speech tags: leave --use_tags out")
         settings["num_tags"] = len(settings["tags"])
     if args.columns:
         least = args.min_frequency
-        settings["columns"] = {name: values_of(sentences, name, f"{name} (--columns)", least) for name in args.columns}
+        settings["columns"] = {name: values_of(trees, name, f"{name} (--columns)", least) for name in args.columns}
     labelled = settings.pop("labelled", True)
-    labels = values_of(sentences, "deprels", "relation labels: give --no_labels") if labelled else None
+    labels = values_of(trees, "deprels", "relation labels: give --no_labels") if labelled else None
     if args.encoder:
         return _from_encoder(args, settings, tokenizer, labels)
     if labels:
         settings["id2label"] = dict(enumerate(labels))
     settings["labelled"] = labelled
-    config = new_config(args.model_type, settings, tokenizer, special=("unk", "pad"))
+    config = new_config(cast(str, args.model_type), settings, tokenizer, special=("unk", "pad"))
     return AutoModelForDependencyParsing.from_config(config)
 
 
 def _from_encoder(
     args: ParsingModelArguments, settings: dict, tokenizer: PreTrainedTokenizerBase, labels: list[str] | None
 ) -> PreTrainedModel:
-    check_settings(args.model_type, settings)
+    model_type = cast(str, args.model_type)
+    check_settings(model_type, settings)
     layers = {"num_layers": args.num_layers} if args.num_layers else {}
-    model_class = AutoModelForDependencyParsing._model_mapping[config_class_of(args.model_type)]
+    model_class = AutoModelForDependencyParsing._model_mapping[config_class_of(model_type)]
     with readable_settings():
         return model_class.from_pretrained_encoder(args.encoder, tokenizer, labels=labels, **layers, **settings)
 
@@ -73,7 +78,7 @@ def _from_encoder(
 def values_of(sentences: Dataset, column: str, purpose: str, min_frequency: int = 1) -> list[str]:
     """Sorted distinct values of a column that are frequent enough. Raises `ValueError` if there are none."""
     counts = Counter()
-    for batch in sentences.select_columns(column).iter(1000):
+    for batch in cast(Iterator[dict], sentences.select_columns(column).iter(1000)):
         for row in batch[column]:
             counts.update(row or ())
     values = {value for value, count in counts.items() if count >= min_frequency} - {"_", None}

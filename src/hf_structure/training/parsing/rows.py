@@ -2,8 +2,9 @@
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from typing import Any, cast
 
 import pyarrow.compute
 from datasets import Dataset, List, Value
@@ -104,8 +105,8 @@ class RowEncoder:
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig):
         self.tokenizer = tokenizer
-        self.config = config
-        self.abilities: Abilities = config.abilities
+        self.config: Any = config
+        self.abilities: Abilities = self.config.abilities
 
     @cached_property
     def labels(self) -> dict[str, int] | None:
@@ -121,7 +122,7 @@ class RowEncoder:
 
     def encode_sentence(self, sentence: Mapping) -> dict:
         heads = sentence["heads"]
-        row = {**encode(sentence["words"], self.tokenizer), "heads": heads}
+        row: dict[str, Any] = {**encode(sentence["words"], self.tokenizer), "heads": heads}
         # The encoders of some parsers read one vector for each word, not the pieces.
         row["length"] = len(row["input_ids"] if self.abilities.max_tokens else heads)
         row["labels"] = _ids_of(sentence["deprels"], self.labels, heads, IGNORE_INDEX)
@@ -137,7 +138,7 @@ class RowEncoder:
     def encode_paragraph(self, paragraph: Mapping) -> dict:
         """Encodes running text, which has no heads to learn from."""
         words = paragraph["words"]
-        row = {**encode(words, self.tokenizer), "heads": [-1] * len(words)}
+        row: dict[str, Any] = {**encode(words, self.tokenizer), "heads": [-1] * len(words)}
         row["length"] = len(row["input_ids"])
         if row["length"] > longest_input(self.abilities):
             return {"left_out": f"running text of more than {longest_input(self.abilities)} word pieces"}
@@ -196,9 +197,10 @@ def without_unusable(rows: Dataset, purpose: str) -> Dataset:
     """Drops the rows that are left out, and logs their reasons. Raises `ValueError` if none remains."""
     reasons = Counter()
     column = rows.select_columns("left_out").with_format("arrow")
-    for table in column.iter(1000):
+    for table in cast(Iterator["pyarrow.Table"], column.iter(1000)):
         reasons.update(table["left_out"].drop_null().to_pylist())
-    kept = column_numbers(column, "left_out", pyarrow.compute.is_null).nonzero()[0]
+    is_null = pyarrow.compute.is_null  # pyright: ignore[reportAttributeAccessIssue]
+    kept = column_numbers(column, "left_out", is_null).nonzero()[0]
     counted = f"{len(rows) - len(kept)} of {len(rows)} sentences left out"
     counted += "".join(f"; {count}: {reason}" for reason, count in reasons.most_common())
     if not len(kept):

@@ -1,10 +1,12 @@
 """Sentences with trees, read from treebanks in CoNLL-U."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, groupby
+from typing import Any, cast
 
+import pyarrow
 from datasets import Dataset, Value, concatenate_datasets
 
 from hf_structure.algorithms.word_annotations import features_label, lemma_rule
@@ -47,7 +49,7 @@ def read_treebanks(files: Sequence[str], treebanks: Sequence[str], corpora: Corp
         return corpora.read(files, reading)
     parts = []
     for treebank, pairs in groupby(zip(treebanks, files, strict=True), key=lambda pair: pair[0]):
-        read = partial(reading.read, treebank=treebank)
+        read: Any = partial(cast(Any, reading.read), treebank=treebank)
         parts.append(corpora.read([file for _, file in pairs], replace(reading, read=read)))
     return concatenate_datasets(parts)
 
@@ -58,7 +60,7 @@ def read_trees(files: Sequence[str], corpora: Corpora, treebanks: Sequence[str] 
         if (form := guess_format(file)) != "conllu":
             raise ValueError(f"{file}: {TREELESS[form]}, words without a head: dependency trees in CoNLL-U are needed")
     trees = read_treebanks(files, treebanks, corpora, Reading(read_words, FEATURES))
-    tables = trees.select_columns("heads").with_format("arrow").iter(1000)
+    tables = cast(Iterator["pyarrow.Table"], trees.select_columns("heads").with_format("arrow").iter(1000))
     if all(table["heads"].null_count == len(table) for table in tables):
         raise ValueError(f"{', '.join(files)}: words without a head, in every sentence: dependency trees are needed")
     return trees
@@ -71,8 +73,8 @@ def with_initial_trees(sentences: Dataset, files: Sequence[str] | None, corpora:
     trees = read_trees(files, corpora)
     if len(trees) != len(sentences):
         raise ValueError(f"{', '.join(files)}: {len(trees)} sentences, but {len(sentences)} to refine")
-    pairs = zip(trees.select_columns(["words", "heads"]), words_of(sentences), strict=True)
-    for number, (tree, words) in enumerate(pairs, start=1):
+    parsed = cast(Iterable[dict], trees.select_columns(["words", "heads"]))
+    for number, (tree, words) in enumerate(zip(parsed, words_of(sentences), strict=True), start=1):
         if tree["words"] != words or tree["heads"] is None:
             raise ValueError(f"{', '.join(files)}: sentence {number} has other words, or no heads")
     columns = {"heads": "initial_heads", "deprels": "initial_deprels"}

@@ -1,6 +1,7 @@
 """The teacher of a parser, and the sentences as the teacher reads them."""
 
 from functools import partial
+from typing import Any
 
 import torch
 from datasets import Dataset, concatenate_datasets
@@ -24,7 +25,7 @@ def load_teacher(
     if args.teacher is None:
         return None
     require_option(family_of(config), "teacher")
-    model = load_trained(args.teacher, AutoModelForDependencyParsing, "parser", {}, args.trust_remote_code)
+    model: Any = load_trained(args.teacher, AutoModelForDependencyParsing, "parser", {}, args.trust_remote_code)
     family = family_of(model.config)
     if family is None or "teacher" not in family.options or model.config.num_tags:
         raise ValueError(f"--teacher {args.teacher}: not a rng_transformer that reads words alone")
