@@ -1,4 +1,4 @@
-"""What the package knows of the Recursive Non-autoregressive Graph-to-Graph Transformer."""
+"""Registry entry of the Recursive Non-autoregressive Graph-to-Graph Transformer."""
 
 from hf_structure.models.families import Family
 
