@@ -35,11 +35,11 @@ Without a training file a trained model is evaluated:
 import json
 import logging
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from datasets import Dataset, Value
@@ -52,23 +52,19 @@ from transformers import (
 )
 
 import hf_structure
-from hf_structure import GiLTConfig, GiLTForCausalLM, GraphCollator, TransformerGrammarConfig
-from hf_structure.algorithms.attachments import spans_to_attachments, token_spans
-from hf_structure.algorithms.graph import TapeFeatures
 from hf_structure.corpora.binary_trees import load_binary_trees, load_constituents, load_projective_trees
 from hf_structure.corpora.collators import CausalCollator
 from hf_structure.corpora.corpus import column_numbers
-from hf_structure.corpora.graph_batches import add_tapes
 from hf_structure.exporting.families import is_registered, model_classes
 from hf_structure.hub.suggestions import did_you_mean
 from hf_structure.models.abilities import abilities_of
+from hf_structure.models.annotations import Annotate, annotation_class, annotation_of
 from hf_structure.models.families import FAMILIES, families_of
-from hf_structure.models.transformer_grammar.actions_transformer_grammar import at_tokens, tree_actions
 from hf_structure.parsing.loading import load_trained, read_config, read_tokenizer
 from hf_structure.text.bracket_tree import UNLABELLED
 from hf_structure.text.formats import load_sentences
 from hf_structure.text.graphs import ANNOTATIONS, load_graphs
-from hf_structure.text.tokenization import SUBWORD_KINDS, encode_subwords, inner_pieces, train_subword_tokenizer
+from hf_structure.text.tokenization import SUBWORD_KINDS, encode_subwords, train_subword_tokenizer
 from hf_structure.text.words import WORD_TOKENIZERS
 from hf_structure.training.arguments import ModelArguments, RunArguments, option
 from hf_structure.training.command_line import parse_command_line
@@ -86,12 +82,12 @@ from hf_structure.training.scripts import (
     train_and_evaluate,
 )
 from hf_structure.training.streaming import TextArguments, check_streaming, read_training_text, stream_training_text
-from hf_structure.training.trainers import StructuredLMTrainer, base_parameters
+from hf_structure.training.trainers.structured_lm import StructuredLMTrainer, base_parameters
 
 logger = logging.getLogger("run_clm")
 
-# Settings of families that read structures, and how these are read; of a transformer grammar, the setting says it.
-STRUCTURED = {"graph_layers": "graphs", "stack_layers": "trees", "formalism": None}
+STRUCTURE_OPTIONS = ("graph_layers", "stack_layers", "formalism", "composition")  # settings of families, as options
+COLUMN_TYPES = {list[int]: NUMBERS, list[list[int]]: PAIRS, bytes: Value("binary")}
 VARIANTS = families_of("causal_lm")
 BASELINES = FAMILIES["gilt"].baselines
 PURPOSE = "causal language model"
@@ -181,7 +177,7 @@ def parse_arguments() -> tuple[CLMModelArguments, CLMDataArguments, CLMTrainingA
         check_family(settings["model_type"])
     if model_args.base_model and settings["model_type"] in BASELINES:
         raise ValueError("--base_model is grafted on: give --model_type gilt, pushdown or transformer_grammar")
-    for name in (*STRUCTURED, "composition"):
+    for name in STRUCTURE_OPTIONS:
         if (value := getattr(model_args, name)) is not None:
             settings[name] = chosen_layers(name, value) if name.endswith("_layers") else value
     return model_args, data_args, training_args, settings
@@ -216,14 +212,9 @@ def check_family(name: str) -> None:
         raise ValueError(f"there is no model family {name!r}: choose one of {choices}{did_you_mean(name, VARIANTS)}")
 
 
-def structure_setting(config: PreTrainedConfig | type[PreTrainedConfig]) -> str | None:
-    """The setting that says how structures are read; None in a family without any."""
-    return next((name for name in STRUCTURED if hasattr(config, name)), None)
-
-
 def structure_of(args: CLMModelArguments, settings: dict) -> str | None:
     """
-    The kind of structure that the model that is asked for reads: `"graphs"`, binary `"trees"`, `"constituency"` or
+    The kind of structures that the requested model reads: `"graphs"`, binary `"trees"`, `"constituency"` or
     `"dependency"` trees, or None.
     """
     if args.model_name_or_path:
@@ -233,10 +224,10 @@ def structure_of(args: CLMModelArguments, settings: dict) -> str | None:
         return None
     else:
         config = config_class_of(settings.get("model_type", "gilt"))
-    name = structure_setting(config)
-    if name is None or (value := settings.get(name, getattr(config, name))) in (0, []):
+    annotation = annotation_class(config)
+    if annotation is None:
         return None
-    return STRUCTURED[name] or value
+    return annotation.source(settings.get(annotation.setting, getattr(config, annotation.setting)))
 
 
 def how_to_read(model_args: CLMModelArguments, args: CLMDataArguments, structure: str | None) -> Reading:
@@ -327,24 +318,26 @@ def new_model(settings: dict, tokenizer: PreTrainedTokenizerBase) -> PreTrainedM
     name = settings.pop("model_type", None)
     if not name:
         raise ValueError("--model_type, --base_model, --model_name_or_path or a --config with a model_type is needed")
+    baseline = BASELINES.get(name, {})
     config = new_config("gilt" if name in BASELINES else name, settings, tokenizer, special=("pad", "bos", "eos"))
     if name == "transformer-xl-large":
-        config.num_hidden_layers = layers_to_match(config)
-    if name in BASELINES:
-        config.graph_layers = 0
+        config.num_hidden_layers = layers_to_match(config, baseline)
+    for setting, value in baseline.items():
+        setattr(config, setting, value)
     return AutoModelForCausalLM.from_config(config)
 
 
-def layers_to_match(config: GiLTConfig) -> int:
-    """How many layers give a model without graphs at least the parameters of this one with graphs."""
+def layers_to_match(config: PreTrainedConfig, baseline: Mapping[str, Any]) -> int:
+    """Number of layers that give a baseline at least the parameters of the model with structures."""
 
-    def parameters(**changes: int) -> int:
+    def parameters(**changes: Any) -> int:
         with torch.device("meta"):
-            return GiLTForCausalLM(GiLTConfig.from_dict(config.to_dict() | changes)).num_parameters()
+            changed = type(config).from_dict(config.to_dict() | changes)
+            return AutoModelForCausalLM.from_config(changed).num_parameters()
 
     layers = config.num_hidden_layers
     wanted = parameters()
-    while parameters(num_hidden_layers=layers, graph_layers=0) < wanted:
+    while parameters(num_hidden_layers=layers, **baseline) < wanted:
         layers += 1
     logger.info("%d layers instead of %d", layers, config.num_hidden_layers)
     return layers
@@ -357,42 +350,24 @@ def set_labels(settings: dict, sentences: Dataset | None) -> None:
         settings["labels"] = sorted(found - {UNLABELLED}) or None
 
 
-def set_inner_pieces(settings: dict, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Tells a new transformer grammar which tokens go on with a word, if it is not said."""
-    if settings.get("model_type") == TransformerGrammarConfig.model_type:
-        settings.setdefault("inner_pieces", inner_pieces(tokenizer))
+def set_tokenizer_settings(settings: dict, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Gives a new model the settings that depend on its tokenizer, unless they are given."""
+    if settings.get("model_type") in CONFIG_MAPPING:
+        annotation = annotation_class(CONFIG_MAPPING[settings["model_type"]])
+        for name, value in ({} if annotation is None else annotation.new_settings(tokenizer)).items():
+            settings.setdefault(name, value)
 
 
 def encode_sentences(
-    sentences: list[dict],
-    tokenizer: PreTrainedTokenizerBase,
-    tapes: TapeFeatures | None = None,
-    grammar: TransformerGrammarConfig | None = None,
+    sentences: list[dict], tokenizer: PreTrainedTokenizerBase, annotate: Annotate | None = None
 ) -> list[dict]:
-    """
-    Token ids and lengths; if the sentences have graphs, also these, which word each token belongs to, and the features
-    of graphs that are to be computed; if they have trees, what each token is reduced with, or for a grammar what is
-    done before it.
-    """
-    rows = [encode_sentence(sentence, tokenizer, grammar) for sentence in sentences]
-    if tapes is not None:
-        columns = {name: [sentence[name] for sentence in sentences] for name in ("words", "arcs")}
-        rows = [{**row, "tapes": tape} for row, tape in zip(rows, add_tapes(columns, tapes)["tapes"], strict=True)]
+    """Token ids, lengths and, for a model that reads structures, the columns of its annotation."""
+    encoded = [encode_subwords(sentence["words"], tokenizer) for sentence in sentences]
+    structures = [{}] * len(sentences) if annotate is None else annotate(sentences, encoded)
+    rows = []
+    for sentence, tokens, columns in zip(sentences, encoded, structures, strict=True):
+        rows.append({**tokens, "length": len(tokens["input_ids"]), "num_words": len(sentence["words"]), **columns})
     return rows
-
-
-def encode_sentence(
-    sentence: dict, tokenizer: PreTrainedTokenizerBase, grammar: TransformerGrammarConfig | None = None
-) -> dict:
-    words = sentence["words"]
-    encoded = encode_subwords(words, tokenizer)
-    row = {**encoded, "length": len(encoded["input_ids"]), "num_words": len(words), "arcs": sentence.get("arcs")}
-    if grammar is not None:
-        row["actions"] = at_tokens(tree_actions(sentence, grammar), encoded["word_ids"])
-    elif sentence.get("spans") is not None:
-        spans = token_spans(sentence["spans"], encoded["word_ids"])
-        row["attachments"] = spans_to_attachments(spans, len(encoded["input_ids"]) - 2)
-    return row
 
 
 def to_dataset(
@@ -401,16 +376,11 @@ def to_dataset(
     """What [`encode_sentences`] gives. `ValueError` if a sentence is too long for the model."""
     features = {"input_ids": NUMBERS, "length": NUMBER, "num_words": NUMBER}
     encode = encode_sentences
-    if "arcs" in sentences.column_names:
-        features |= {"word_ids": NUMBERS, "arcs": PAIRS}
-        if cache_tapes:
-            features["tapes"] = Value("binary")
-            encode = partial(encode_sentences, tapes=model.config.tape_features)
-    if isinstance(model.config, TransformerGrammarConfig):
-        features |= {"word_ids": NUMBERS, "actions": PAIRS}
-        encode = partial(encode_sentences, grammar=model.config)
-    elif "spans" in sentences.column_names:
-        features["attachments"] = NUMBERS
+    annotation = annotation_of(model.config)
+    if annotation is not None:
+        columns = [name for name in annotation.columns if cache_tapes or name not in annotation.computed_inputs]
+        features |= {name: COLUMN_TYPES[annotation.columns[name]] for name in columns}
+        encode = partial(encode_sentences, annotate=annotation.annotate(in_advance=cache_tapes))
     dataset = corpora.encode(sentences, encode, tokenizer, features)
     check_lengths(column_numbers(dataset, "length"), abilities_of(model.config).max_tokens)
     return dataset
@@ -419,13 +389,14 @@ def to_dataset(
 def build_trainer(model, tokenizer, train, validation, reading, data_args, training_args) -> StructuredLMTrainer:
     """Trainer with the paper's learning rates."""
     check_learning_rates(model, training_args)
-    if hasattr(model.config, "tape_features"):
-        collator = GraphCollator(tokenizer.pad_token_id, features=model.config.tape_features)
-    else:
+    annotation = annotation_of(model.config)
+    if annotation is None:
         collator = CausalCollator(tokenizer.pad_token_id)
+    else:
+        collator = annotation.collator(tokenizer.pad_token_id)
     if data_args.streaming:
-        grammar = model.config if isinstance(model.config, TransformerGrammarConfig) else None
-        encode = partial(encode_sentences, tokenizer=tokenizer, grammar=grammar)
+        annotate = None if annotation is None else annotation.annotate()
+        encode = partial(encode_sentences, tokenizer=tokenizer, annotate=annotate)
         longest = abilities_of(model.config).max_tokens
         train = stream_training_text(data_args, training_args, reading, encode, collator, longest)
     return StructuredLMTrainer(
@@ -465,7 +436,7 @@ def main() -> None:
     tokenizer = load_tokenizer(model_args, data_args, training_args, train, corpora)
     if not model_args.model_name_or_path:
         set_labels(settings, train)
-        set_inner_pieces(settings, tokenizer)
+        set_tokenizer_settings(settings, tokenizer)
     model = load_model(model_args, settings, tokenizer)
     if (longest := abilities_of(model.config).max_tokens) is not None:
         tokenizer.model_max_length = longest

@@ -72,7 +72,8 @@ from hf_structure.training.arguments import DataArguments, RunArguments, Trained
 from hf_structure.training.command_line import parse_command_line
 from hf_structure.training.corpora import without_long
 from hf_structure.training.scripts import begin, callbacks, check_lengths, run, train_and_evaluate, write_text
-from hf_structure.training.trainers import SentenceTrainer, TaskTrainer
+from hf_structure.training.trainers.sentence import SentenceTrainer
+from hf_structure.training.trainers.task import TaskTrainer
 
 logger = logging.getLogger("run_glue")
 

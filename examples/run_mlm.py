@@ -56,7 +56,7 @@ from hf_structure.training.command_line import parse_command_line
 from hf_structure.training.corpora import NUMBER, NUMBERS, PAIRS, STRINGS, Corpora, Reading, is_annotated, words_of
 from hf_structure.training.scripts import begin, callbacks, new_config, run, train_and_evaluate
 from hf_structure.training.streaming import TextArguments, check_streaming, read_training_text, stream_training_text
-from hf_structure.training.trainers import MaskedLMTrainer
+from hf_structure.training.trainers.masked_lm import MaskedLMTrainer
 
 logger = logging.getLogger("run_mlm")
 

@@ -208,10 +208,11 @@ def test_columns_have_one_value_for_each_word_and_not_for_each_piece():
 def test_actions_before_each_token():
     rows = [{"input_ids": [2, 5, 3], "word_ids": [0, 1, 0], "actions": [[], [0, 1], [2]]}]
     rows.append({"input_ids": [2, 3], "word_ids": [0, 0], "actions": [[], [4, 5, 6]]})
-    batch = CausalCollator(1)(rows)
+    columns = {"word_ids": 0, "actions": -1}
+    batch = CausalCollator(1, columns=columns)(rows)
     nothing = [-1, -1, -1]
     assert batch["actions"].tolist() == [[nothing, [0, 1, -1], [2, -1, -1]], [nothing, [4, 5, 6], nothing]]
     assert batch["word_ids"].tolist() == [[0, 1, 0], [0, 0, 0]]
     assert batch["labels"].tolist() == [[-100, 5, 3], [-100, 3, -100]]
-    left = CausalCollator(1, padding_side="left")(rows)
+    left = CausalCollator(1, padding_side="left", columns=columns)(rows)
     assert left["actions"][1].tolist() == [nothing, nothing, [4, 5, 6]]

@@ -17,7 +17,13 @@ from safetensors.torch import load_file
 from tokenizers import ByteLevelBPETokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
 
-from hf_structure import GiLTForCausalLM, PushdownLMForCausalLM, TransformerGrammarForCausalLM, inner_pieces
+from hf_structure import (
+    GiLTForCausalLM,
+    GraphCollator,
+    PushdownLMForCausalLM,
+    TransformerGrammarForCausalLM,
+    inner_pieces,
+)
 from hf_structure.training import scripts
 
 command = partial(running.command, "run_clm.py")
@@ -249,15 +255,15 @@ TREE = [[0, 2], [2, 1], [2, 3]]
     ],
     ids=["trees", "enhanced", "semantic", "json"],
 )
-def test_graphs_of_all_kinds(enhanced, run, script, monkeypatch, suffix, options, arcs):
+def test_graphs_of_all_kinds(enhanced, run, monkeypatch, suffix, options, arcs):
     seen = []
-    collate = script.GraphCollator.__call__
+    collate = GraphCollator.__call__
 
     def recording(self, examples):
         seen.extend(example["arcs"] for example in examples)
         return collate(self, examples)
 
-    monkeypatch.setattr(script.GraphCollator, "__call__", recording)
+    monkeypatch.setattr(GraphCollator, "__call__", recording)
     run(*training(enhanced, enhanced / "run", suffix=suffix, epochs=1), *options)
     assert seen
     assert all(graph == arcs for graph in seen)

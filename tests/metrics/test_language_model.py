@@ -6,8 +6,8 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from hf_structure import GiLTConfig, GiLTForCausalLM, GraphCollator, PushdownLMConfig, PushdownLMForCausalLM
 from hf_structure.algorithms.graph import new_arcs
-from hf_structure.corpora.collators import CausalCollator
-from hf_structure.metrics.language_model import SUMS, language_model_scores, language_model_sums
+from hf_structure.metrics.language_model import language_model_scores, language_model_sums
+from hf_structure.models.annotations import annotation_of
 
 WORD_IDS = [[0, 1, 1, 2, 3, 4, 4, 0], [0, 1, 2, 3, 0]]
 ARCS = [[[0, 2], [2, 1], [2, 4], [4, 3], [1, 4]], [[0, 1], [1, 2], [3, 2]]]
@@ -47,17 +47,20 @@ def examples(arcs: list | None = ARCS) -> list[dict]:
 
 def scores_of(model, rows: list[dict], **options) -> dict[str, float]:
     """Scores from single sentences added up."""
-    totals = dict.fromkeys(SUMS, 0.0)
+    annotation = annotation_of(model.config)
+    totals = {}
     for row in rows:
-        sums = language_model_sums(model, GraphCollator(1)([row]), max(row["word_ids"]), **options)
-        totals = {name: totals[name] + sums[name] for name in SUMS}
-    return language_model_scores(totals)
+        sums = language_model_sums(model, GraphCollator(1)([row]), max(row["word_ids"]), annotation, **options)
+        totals = {name: totals.get(name, 0.0) + value for name, value in sums.items()}
+    return language_model_scores(totals, annotation)
 
 
 @pytest.mark.parametrize("options", [{}, {"predict_structures": True}], ids=["gold", "predicted"])
 def test_scores_do_not_depend_on_batches(options):
     model = tiny_model()
-    together = language_model_scores(language_model_sums(model, GraphCollator(1)(examples()), 7, **options))
+    annotation = annotation_of(model.config)
+    sums = language_model_sums(model, GraphCollator(1)(examples()), 7, annotation, **options)
+    together = language_model_scores(sums, annotation)
     assert together == pytest.approx(scores_of(model, examples(), **options), rel=1e-4)
 
 
@@ -152,10 +155,13 @@ def test_trees_given_and_predicted():
     ]
     predicted = model.beam_search(torch.tensor([rows[0]["input_ids"]])).attachments[0, 0].tolist()
     assert predicted != rows[0]["attachments"]
-    batch = CausalCollator(1)(rows)
+    annotation = annotation_of(model.config)
+    collate = annotation.collator(1)
+    batch = collate(rows)
     for predicts in (False, True):
-        scores = language_model_scores(sums := language_model_sums(model, batch, 7, predicts))
-        alone = [CausalCollator(1)([row]) for row in rows]
+        sums = language_model_sums(model, batch, 7, annotation, predicts)
+        scores = language_model_scores(sums, annotation)
+        alone = [collate([row]) for row in rows]
         right = chosen = 0
         for row, one in zip(rows, alone, strict=True):
             found = model.beam_search(one["input_ids"]).attachments[:, 0] if predicts else one["attachments"]

@@ -2,7 +2,7 @@ import pytest
 import torch
 from test_modeling_pushdown import BACKBONES, batch_of, tiny_model
 
-from hf_structure.models.modeling_outputs import StackGenerateOutput
+from hf_structure.models.pushdown.outputs_pushdown import StackGenerateOutput
 
 PROMPT = torch.tensor([[2, 7, 9, 4]])
 OPTIONS = {"max_new_tokens": 6, "use_structure": True, "return_dict_in_generate": True}

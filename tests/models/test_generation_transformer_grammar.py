@@ -8,7 +8,7 @@ from hf_structure.models.transformer_grammar.actions_transformer_grammar import 
     actions_to_spans,
     before_words,
 )
-from hf_structure.models.transformer_grammar.generation_transformer_grammar import GrammarGenerateOutput
+from hf_structure.models.transformer_grammar.outputs_transformer_grammar import GrammarGenerateOutput
 
 PROMPT = torch.tensor([[2, 7, 9, 4]])
 OPTIONS = {"max_new_tokens": 6, "use_structure": True, "return_dict_in_generate": True, "pad_token_id": 1}

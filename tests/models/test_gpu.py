@@ -51,7 +51,9 @@ from hf_structure.algorithms import float64
 from hf_structure.corpora.tasks import Task
 from hf_structure.probing.head_types import head_types
 from hf_structure.text.conllu import ConlluSentence
-from hf_structure.training.trainers import MaskedLMTrainer, ParsingTrainer, SentenceTrainer
+from hf_structure.training.trainers.masked_lm import MaskedLMTrainer
+from hf_structure.training.trainers.parsing import ParsingTrainer
+from hf_structure.training.trainers.sentence import SentenceTrainer
 
 if DEVICE == "fake":
     import fake_device

@@ -12,7 +12,7 @@ from transformers import TrainingArguments
 from hf_structure import ParsingCollator, RNGTransformerConfig, RNGTransformerForParsing
 from hf_structure.corpora.collators import TEACHER
 from hf_structure.training.distillation import Teacher, soft_cross_entropy
-from hf_structure.training.trainers import ParsingTrainer
+from hf_structure.training.trainers.parsing import ParsingTrainer
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
 SIZES |= {"max_position_embeddings": 24, "arc_size": 16, "label_size": 8, "column_size": 8, "num_graph_layers": 1}

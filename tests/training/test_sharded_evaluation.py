@@ -12,7 +12,7 @@ from torch import distributed
 from torch.distributed.fsdp import FSDPModule
 
 from hf_structure.corpora.collators import ParsingCollator
-from hf_structure.training.trainers import ParsingTrainer
+from hf_structure.training.trainers.parsing import ParsingTrainer
 
 SHARDING = {"fsdp_version": 2, "auto_wrap_policy": "transformer_based_wrap"}
 SHARDING["transformer_cls_names_to_wrap"] = ["GraphTransformerLayer"]

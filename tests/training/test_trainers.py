@@ -27,14 +27,12 @@ from hf_structure.corpora.batching import TokenBudgetBatchSampler, token_budget_
 from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.metrics.constituency import unlabeled_f1
 from hf_structure.text.tokenization import encode
-from hf_structure.training.trainers import (
-    MaskedLMTrainer,
-    ParsingTrainer,
-    StructuredLMTrainer,
-    TokenBudgetTrainer,
-    last_complete_checkpoint,
-    set_learning_rate,
-)
+from hf_structure.training.scripts import last_complete_checkpoint
+from hf_structure.training.trainers.masked_lm import MaskedLMTrainer
+from hf_structure.training.trainers.parsing import ParsingTrainer
+from hf_structure.training.trainers.scoring import set_learning_rate
+from hf_structure.training.trainers.structured_lm import StructuredLMTrainer
+from hf_structure.training.trainers.token_budget import TokenBudgetTrainer
 
 VOCABULARY, SPECIAL = 20, (0, 1, 2)
 

@@ -66,14 +66,18 @@ class CausalCollator:
     """
     Pads sentences for a causal language model, on the `padding_side`, `"right"` or `"left"`.
 
-    Called with dictionaries that hold `input_ids` and, all or none, `attachments` (see
-    [`~hf_structure.algorithms.attachments`]), or `word_ids` and the `actions` before each token; returns `input_ids`,
-    `attention_mask`, `labels`, `attachments` and `word_ids`, each of shape `(batch_size, seq_len)`, and `actions`,
-    filled with -1, of shape `(batch_size, seq_len, most)`.
+    Args:
+        columns (`dict[str, int]`): Names of further columns with a number, or a list of numbers, for each token, and
+            the number that pads them.
+
+    Called with dictionaries that hold `input_ids` and, all or none, the `columns`; returns `input_ids`,
+    `attention_mask`, `labels` and the columns, each of shape `(batch_size, seq_len)`, or `(batch_size, seq_len,
+    longest)` for a column of lists.
     """
 
     pad_token_id: int
     padding_side: str = "right"
+    columns: dict[str, int] = field(default_factory=dict, kw_only=True)
 
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         batch = {"input_ids": self._pad([example["input_ids"] for example in examples], self.pad_token_id)}
@@ -81,21 +85,21 @@ class CausalCollator:
         # Nothing predicts the first token: a label there would be counted by `Trainer`, but never get a loss.
         is_target = (batch["attention_mask"] == 1) & (batch["attention_mask"].cumsum(1) > 1)
         batch["labels"] = batch["input_ids"].masked_fill(~is_target, IGNORE_INDEX)
-        if examples[0].get("attachments") is not None:
-            batch["attachments"] = self._pad([example["attachments"] for example in examples], 0)
-        if examples[0].get("actions") is not None:
-            batch["word_ids"] = self._pad([example["word_ids"] for example in examples], 0)
-            batch["actions"] = self._pad_lists([example["actions"] for example in examples])
+        for name, fill in self.columns.items():
+            if examples[0].get(name) is not None:
+                batch[name] = self._pad(_of_equal_length([example[name] for example in examples], fill), fill)
         return batch
-
-    def _pad_lists(self, sequences: Sequence[Sequence[Sequence[int]]]) -> torch.Tensor:
-        """`(batch_size, seq_len, most)` from lists of numbers for each token."""
-        most = max(len(numbers) for sequence in sequences for numbers in sequence)
-        padded = [[[*numbers, *[-1] * (most - len(numbers))] for numbers in sequence] for sequence in sequences]
-        return self._pad(padded, -1)
 
     def _pad(self, sequences: Sequence[Sequence[Any]], value: int) -> torch.Tensor:
         return pad_words(sequences, value, self.padding_side)
+
+
+def _of_equal_length(sequences: Sequence[Sequence[Any]], fill: int) -> Sequence[Sequence[Any]]:
+    """Pads the lists of all tokens to the longest one; sequences of numbers are returned as they are."""
+    if not isinstance(sequences[0][0], Sequence):
+        return sequences
+    longest = max(len(values) for sequence in sequences for values in sequence)
+    return [[[*values, *[fill] * (longest - len(values))] for values in sequence] for sequence in sequences]
 
 
 @dataclass

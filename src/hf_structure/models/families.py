@@ -1,6 +1,6 @@
 """
-The families of models. A record in each family's folder says all that the rest of the package knows of it: Auto
-classes, scripts, model cards and the documentation read nothing else.
+The families of models. Each family has a record in its folder, the only source for Auto classes, scripts, training,
+probing, model cards and the documentation.
 """
 
 import sys
@@ -11,6 +11,8 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any, Literal
 
+from transformers import PreTrainedConfig
+
 
 @dataclass(frozen=True)
 class Family:
@@ -18,20 +20,32 @@ class Family:
     The record of a family.
 
     Args:
-        model_type (`str`): That of its configuration.
-        package (`str`): The package, or module, that its classes are in.
-        config_class (`str`): Its configuration class, by its name in the package: `"configuration_udgn.UDGNConfig"`.
+        model_type (`str`): Model type of its configuration.
+        package (`str`): The package, or module, that defines its classes.
+        config_class (`str`): Its configuration class, relative to the package: `"configuration_udgn.UDGNConfig"`.
         classes (`Mapping[str, Sequence[str]]`):
-            Its model classes likewise, and for each the names of the Auto classes that load it: those of transformers,
-            `"AutoModelForDependencyParsing"` and `"AutoModelForConstituencyParsing"`.
-        title (`str`): What it is, in one line.
+            Its model classes, relative to the package, and for each the names of the Auto classes that load it: of
+            transformers, `"AutoModelForDependencyParsing"` or `"AutoModelForConstituencyParsing"`.
+        title (`str`): A description in one line.
         citation (`str`): Its paper.
-        uses, limits (`str`): What its models are for, and what they are not for.
-        tags (`tuple[str, ...]`): Those of its model cards.
-        objective (`"masked_lm"`, `"causal_lm"` or `"parsing"`): The training objective, which tells the script.
-        learning_rate (`float`, *optional*): That of its paper, if the script is to start from it.
+        uses, limits (`str`): Intended and unsuitable uses of its models.
+        tags (`tuple[str, ...]`): Tags of its model cards.
+        objective (`"masked_lm"`, `"causal_lm"` or `"parsing"`): Training objective, which selects the script.
+        learning_rate (`float`, *optional*): Learning rate of its paper, if it is the script's default.
         baselines (`Mapping[str, Mapping[str, Any]]`):
-            Models without structures that it is compared with: names, and the settings of its configuration.
+            Models without structures that it is compared with: names, and settings of its configuration.
+        options (`tuple[str, ...]`):
+            Options of the training script that only some families have: of parsers `"use_swap"`, `"columns"`,
+            `"treebanks"`, `"initial_train_file"` and `"teacher"`.
+        why_unusable (`str`, *optional*):
+            Function of the package that is given the heads of a training sentence and a configuration, and returns
+            why a model cannot learn from the sentence, or None. By default heads must form a tree with one root.
+        has_encoder_inputs (`bool`):
+            Whether its models have a method `encoder_inputs`, which gives the inputs of an encoder below them and the
+            word of each position.
+        annotation (`str`, *optional*):
+            The [`~hf_structure.models.annotations.StructureAnnotation`] of a family of language models that read
+            structures: their collator, statistics and tapes.
     """
 
     model_type: str
@@ -46,9 +60,13 @@ class Family:
     objective: Literal["masked_lm", "causal_lm", "parsing"] = "parsing"
     learning_rate: float | None = None
     baselines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
+    why_unusable: str | None = None
+    has_encoder_inputs: bool = False
+    annotation: str | None = None
 
-    def load(self, name: str) -> type:
-        """A class of the family, by its name in the package."""
+    def load(self, name: str) -> Any:
+        """A class or function of the family, by its name in the package."""
         module, _, class_name = f"{self.package}.{name}".rpartition(".")
         return getattr(import_module(module), class_name)
 
@@ -58,7 +76,7 @@ FAMILIES: dict[str, Family] = {}
 
 def register_family(family: Family) -> None:
     """
-    Makes a family known: to transformers' Auto classes, to the scripts that train such models, and to model cards.
+    Registers a family with transformers' Auto classes, the training scripts and model cards.
 
     Args:
         family ([`Family`]): Its record.
@@ -66,14 +84,21 @@ def register_family(family: Family) -> None:
     FAMILIES[family.model_type] = family
     for name in ("hf_structure.registration.auto_configurations", "hf_structure.registration.auto"):
         module: Any = sys.modules.get(name)
-        if hasattr(module, "add_family"):  # else it reads all records when it is imported
+        # A module that is not imported yet, or only in part, reads all records at the end of its import.
+        if hasattr(module, "add_family"):
             module.add_family(family)
+
+
+def family_of(config: PreTrainedConfig | type[PreTrainedConfig]) -> Family | None:
+    """The record of a configuration's family, or of the closest family that its class inherits from; None without."""
+    config_class = config if isinstance(config, type) else type(config)
+    model_types = (vars(each).get("model_type") for each in config_class.__mro__)
+    return next((FAMILIES[model_type] for model_type in model_types if model_type in FAMILIES), None)
 
 
 def families_of(objective: str) -> dict[str, dict[str, Any]]:
     """
-    The settings of all families that are trained on an objective, and of their baselines, by name; `model_type` comes
-    first.
+    The settings of all families with a training objective, and of their baselines, by name; `model_type` comes first.
     """
     found = {}
     for family in FAMILIES.values():

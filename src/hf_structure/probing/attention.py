@@ -9,6 +9,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.models.abilities import Abilities, abilities_of
+from hf_structure.models.annotations import structure_inputs
 from hf_structure.modules.structured_lm.beam_search import BEAM_SIZE
 from hf_structure.parsing.encoding import SentenceEncoder
 from hf_structure.parsing.loading import CAUSAL, WordTokenizer, compute_device, load_model
@@ -74,11 +75,6 @@ def sentence_attention(
     layer = len(maps) if layer is None else layer
     weights = _choose(_choose(maps, layer, "layer"), head, "head")
     return SentenceAttention(tokens, tuple(map(tuple, weights.tolist())), layer, head, structure)
-
-
-def structure_inputs(model: Any, structures: torch.Tensor, word_ids: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The inputs by which a model reads structures: over tokens, where what is shown is over words."""
-    return {model.structure_input: structures} | ({"word_ids": word_ids} if model.hypotheses_class.reads_words else {})
 
 
 def _attention_maps(

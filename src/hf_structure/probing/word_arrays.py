@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,22 +12,17 @@ from torch import nn
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_structure.algorithms.graph import expand_tapes, prefix_tapes
 from hf_structure.corpora.batching import similar_length_batches
 from hf_structure.corpora.collators import WordCollator
 from hf_structure.hub.locating import resolve_model
 from hf_structure.models.abilities import abilities_of
-from hf_structure.models.g2g_transformer.modeling_g2g_transformer import G2GTransformerForParsing
-from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM
-from hf_structure.models.pushdown.modeling_pushdown import PushdownLMForCausalLM
-from hf_structure.models.rng_transformer.modeling_rng_transformer import RNGTransformerForParsing
-from hf_structure.models.transformer_grammar.cache_transformer_grammar import GrammarCache
-from hf_structure.models.transformer_grammar.modeling_transformer_grammar import TransformerGrammarForCausalLM
+from hf_structure.models.annotations import StructureReading, annotation_of
+from hf_structure.models.families import family_of
 from hf_structure.parsing.encoding import SentenceEncoder, encode_all, with_columns
 from hf_structure.parsing.loading import WordTokenizer, compute_device, load_parser, read_config
 from hf_structure.parsing.options import POOLING, WORD_ARRAYS
 from hf_structure.parsing.parser import decode_batch, search_options
-from hf_structure.probing.attention import structure_inputs, with_eager_attention
+from hf_structure.probing.attention import with_eager_attention
 from hf_structure.scoring.masked_scoring import encode_masked, special_ends
 from hf_structure.scoring.scoring import is_masked, load_language_model, word_splitter
 from hf_structure.text.reading import is_one_sentence, read_all
@@ -66,14 +61,6 @@ class WordArrays:
     attention: np.ndarray | None = None
     arcs: np.ndarray | None = None
     tapes: dict[str, np.ndarray] | None = None
-
-
-class Reading(NamedTuple):
-    """A batch as a model has read it."""
-
-    outputs: Any  # with `hidden_states` and `attentions` of all positions
-    word_ids: torch.Tensor  # (batch_size, seq_len): the word of each position, from 1; 0 for none
-    tapes: dict[str, torch.Tensor] | None = None  # (batch_size, seq_len, seq_len), as of `WordArrays`
 
 
 @torch.no_grad()
@@ -172,69 +159,41 @@ def _encoding(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> dic
 
 def _read_batch(
     encoded: list[Mapping[str, Any]], model: Any, arrays: Collection[str], beam_size: int | None, first: int
-) -> tuple[Reading, torch.Tensor | None]:
+) -> tuple[StructureReading, torch.Tensor | None]:
     """How the model has read encoded sentences, whose words count from `first`, and its probabilities of arcs."""
     abilities = abilities_of(model.config)
     decoded: Any = None
     wants_arcs = "arcs" in arrays and abilities.marginals
-    reads_tree = isinstance(model, RNGTransformerForParsing) and model.config.use_graph_input
+    reads_tree = abilities.initial_labels is not None
     search = search_options(beam_size, None, abilities, type(model).__name__)
     if wants_arcs or reads_tree or abilities.incremental:
         decoded = decode_batch(encoded, model, marginals=wants_arcs, **search)
     device = compute_device(model)
     batch: dict[str, Any] = {name: value.to(device) for name, value in WordCollator()(encoded).items()}
     wanted = {"output_hidden_states": True, "output_attentions": "attention" in arrays}
-    if isinstance(model, G2GTransformerForParsing | RNGTransformerForParsing):
+    family = family_of(model.config)
+    annotation = annotation_of(model.config)
+    if family is not None and family.has_encoder_inputs:
         if reads_tree:
             labels = decoded.columns.get("labels")
             batch |= {"heads": decoded.heads[:, 0], "labels": None if labels is None else labels[:, 0]}
         inputs, word_ids = model.encoder_inputs(**batch)
-        reading = Reading(model.base_model(**inputs, **wanted), word_ids)
+        reading = StructureReading(model.base_model(**inputs, **wanted), word_ids)
     else:
         ids = batch["input_ids"]
         mask = batch["attention_mask"]
         word_ids = batch.get("word_ids", mask.cumsum(1) - 1) + 1 - first
         word_ids = word_ids.clamp(min=0) * mask
-        if abilities.incremental:
-            reading = _with_structures(model, ids, mask, word_ids, decoded.structures[:, 0], wanted)
+        if annotation is not None:
+            reading = annotation.read(model, ids, mask, word_ids, decoded.structures[:, 0], **wanted)
         else:
-            reading = Reading(model.base_model(input_ids=ids, attention_mask=mask, **wanted), word_ids)
+            reading = StructureReading(model.base_model(input_ids=ids, attention_mask=mask, **wanted), word_ids)
     return reading, None if decoded is None else decoded.marginals
-
-
-def _with_structures(
-    model: Any,
-    ids: torch.Tensor,
-    mask: torch.Tensor,
-    word_ids: torch.Tensor,
-    found: torch.Tensor,
-    wanted: dict[str, bool],
-) -> Reading:
-    """How a language model reads tokens with the structures that its beam has found."""
-    core = model.model
-    if isinstance(model, TransformerGrammarForCausalLM):
-        embedded = model.get_input_embeddings()(ids)
-        reading = core.read(embedded, mask, word_ids, found, None, False, **wanted)
-        _, replay = core.replay(embedded, mask, word_ids, found, GrammarCache.of(None))
-        length = reading.tape.events.shape[1]
-        places = torch.where(word_ids > 0, reading.tape.starts[:, :-1, -1], length)  # of tokens among the events
-        of_events = word_ids.new_zeros(len(ids), length + 1).scatter(1, places, word_ids)[:, :-1]  # (B, E)
-        tapes = {"position": replay.positions[..., :length], "visible": replay.visible.any(1)[..., :length]}
-        return Reading(reading.outputs, of_events, tapes)
-    outputs = core(ids, mask, **structure_inputs(model, found, word_ids), use_cache=False, **wanted)
-    if isinstance(model, GiLTForCausalLM):
-        features = model.config.tape_features
-        expanded = expand_tapes(prefix_tapes(found, features), word_ids, word_ids)  # (B, features, L, L)
-        return Reading(outputs, word_ids, dict(zip(features.names, expanded.unbind(1), strict=True)))
-    if isinstance(model, PushdownLMForCausalLM):
-        replay, _ = core.replay(ids, found, mask, None, False)
-        return Reading(outputs, word_ids, {"depth": replay.lookup.index[:, 0]})  # (B, L, L)
-    return Reading(outputs, word_ids)
 
 
 def _pooled(
     encoded: Sequence[Mapping[str, Any]],
-    reading: Reading,
+    reading: StructureReading,
     marginals: torch.Tensor | None,
     arrays: Collection[str],
     pooling: str,

@@ -587,7 +587,7 @@ class CorpusTotals:
         if not self._sums["sentences"]:
             raise ValueError("there are no sentences to score")
         counts = {name: value for name, value in self._sums.items() if name != "ends"}
-        return counts | language_model_scores({"lm_loss": -counts["log_prob"], "gold": 0, **self._sums})
+        return counts | language_model_scores({"lm_loss": -counts["log_prob"], **self._sums})
 
 
 def corpus_scores(scores: Iterable[SentenceScore]) -> dict[str, float]:

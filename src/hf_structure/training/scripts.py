@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,6 @@ from hf_structure.text.files import error_line, full_disk, new_file, writing_to
 from hf_structure.text.json_text import parse_json, read_whole
 from hf_structure.training.arguments import DataArguments, RunArguments, TrainedModelArguments
 from hf_structure.training.cards import note_facts
-from hf_structure.training.trainers import last_complete_checkpoint
 
 logger = logging.getLogger(__name__)
 
@@ -139,6 +138,16 @@ def find_checkpoint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, 
         args.max_steps = min(args.max_steps, state.global_step)  # not positive if epochs are counted
     logger.info("going on from %s", checkpoint)
     return checkpoint
+
+
+def last_complete_checkpoint(folder: str | Path) -> str | None:
+    """Newest complete checkpoint in a run's output folder, from which a killed run resumes; None without any."""
+    finished = {}
+    for state in Path(folder).glob("checkpoint-*/trainer_state.json"):
+        # A run killed while writing leaves a truncated file.
+        with suppress(ValueError, KeyError):
+            finished[json.loads(state.read_text())["global_step"]] = str(state.parent)
+    return finished[max(finished)] if finished else None
 
 
 def config_changes(checkpoint: str, config: PreTrainedConfig) -> list[str]:

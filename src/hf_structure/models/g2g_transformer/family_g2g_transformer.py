@@ -1,4 +1,4 @@
-"""What the package knows of the Graph-to-Graph Transformer."""
+"""Registry entry of the Graph-to-Graph Transformer."""
 
 from hf_structure.models.families import Family
 
@@ -19,4 +19,7 @@ FAMILY = Family(
     uses="dependency trees of text like that of its treebank",
     limits="part-of-speech tags or lemmas, which it does not give; text far from its training text, without a look",
     tags=("dependency-parsing",),
+    options=("use_swap",),
+    has_encoder_inputs=True,
+    why_unusable="states_g2g_transformer.why_unusable",
 )

@@ -17,6 +17,7 @@ from transformers.utils.output_capturing import capture_outputs
 from hf_structure.algorithms.transitions import NO_ACTION, SHIFT, TransitionStates
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
 from hf_structure.models.g2g_transformer.decoding_g2g_transformer import beam_search
+from hf_structure.models.g2g_transformer.outputs_g2g_transformer import TransitionParserOutput
 from hf_structure.models.g2g_transformer.states_g2g_transformer import (
     CPU_PADDING,
     DELETED,
@@ -31,7 +32,7 @@ from hf_structure.models.g2g_transformer.states_g2g_transformer import (
     sequence_lengths,
     state_sequences,
 )
-from hf_structure.models.modeling_outputs import DecoderOutput, TransitionParserOutput
+from hf_structure.models.modeling_outputs import DecoderOutput
 from hf_structure.modules.affine import all_rows
 from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.dropout import Dropout

@@ -16,7 +16,7 @@ import torch
 from hf_structure.algorithms.beam import Beam
 from hf_structure.algorithms.graph import DependencyGraphs, best_new_arcs
 from hf_structure.models.gilt.cache_gilt import insert_words
-from hf_structure.models.modeling_outputs import GraphBeamOutput
+from hf_structure.models.gilt.outputs_gilt import GraphBeamOutput
 from hf_structure.modules.structured_lm.hypotheses import Hypotheses
 from hf_structure.modules.structured_lm.search_cache import SharedRows
 from hf_structure.modules.structured_lm.tape_attention import TapeLookup

@@ -1,4 +1,4 @@
-"""What the package knows of GiLT."""
+"""Registry entry of GiLT."""
 
 from hf_structure.models.families import Family
 
@@ -17,5 +17,6 @@ FAMILY = Family(
     limits="facts, advice, or text that nobody reads before it is used",
     tags=("dependency-graphs", "causal-lm"),
     objective="causal_lm",
+    annotation="annotation_gilt.GraphAnnotation",
     baselines={"transformer-xl": {"graph_layers": 0}, "transformer-xl-large": {"graph_layers": 0}},
 )

@@ -18,7 +18,7 @@ from transformers.utils import ModelOutput
 from hf_structure.algorithms.beam import Beam
 from hf_structure.algorithms.graph import best_new_arcs
 from hf_structure.models.gilt.cache_gilt import GraphCache
-from hf_structure.models.modeling_outputs import GraphGenerateBeamOutput, GraphGenerateOutput
+from hf_structure.models.gilt.outputs_gilt import GraphGenerateBeamOutput, GraphGenerateOutput
 from hf_structure.modules.structured_lm.generation import StructureWriter
 
 if TYPE_CHECKING:

@@ -23,8 +23,9 @@ from hf_structure.models.gilt.beam_search_gilt import GraphHypotheses
 from hf_structure.models.gilt.cache_gilt import GraphCache
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
 from hf_structure.models.gilt.generation_gilt import GraphWriter
+from hf_structure.models.gilt.outputs_gilt import GiLTCausalLMOutput
 from hf_structure.models.gilt.scorer_gilt import DependencyScorer
-from hf_structure.models.modeling_outputs import DecoderOutput, GiLTCausalLMOutput
+from hf_structure.models.modeling_outputs import DecoderOutput
 from hf_structure.modules.affine import all_rows
 from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.padding import check_one_input, without_padding

@@ -15,7 +15,7 @@ import torch
 
 from hf_structure.algorithms.beam import Beam
 from hf_structure.algorithms.stack import Stacks
-from hf_structure.models.modeling_outputs import StackBeamOutput
+from hf_structure.models.pushdown.outputs_pushdown import StackBeamOutput
 from hf_structure.modules.structured_lm.hypotheses import Hypotheses
 from hf_structure.modules.structured_lm.search_cache import SharedRows
 from hf_structure.modules.structured_lm.tape_attention import TapeLookup

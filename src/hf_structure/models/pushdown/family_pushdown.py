@@ -1,4 +1,4 @@
-"""What the package knows of Pushdown-LM."""
+"""Registry entry of Pushdown-LM."""
 
 from hf_structure.models.families import Family
 
@@ -23,4 +23,5 @@ FAMILY = Family(
     limits="facts, advice, or text that nobody reads before it is used",
     tags=("constituency-parsing", "causal-lm"),
     objective="causal_lm",
+    annotation="annotation_pushdown.AttachmentAnnotation",
 )

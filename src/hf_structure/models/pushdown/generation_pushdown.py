@@ -6,8 +6,8 @@ import torch
 from transformers.cache_utils import Cache
 from transformers.generation.utils import GenerateOutput
 
-from hf_structure.models.modeling_outputs import StackGenerateOutput
 from hf_structure.models.pushdown.cache_pushdown import StackCache
+from hf_structure.models.pushdown.outputs_pushdown import StackGenerateOutput
 from hf_structure.modules.structured_lm.generation import StructureWriter
 
 if TYPE_CHECKING:

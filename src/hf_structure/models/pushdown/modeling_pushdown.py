@@ -19,12 +19,13 @@ from transformers.utils import can_return_tuple
 from transformers.utils.deprecation import deprecate_kwarg
 
 from hf_structure.algorithms.attachments import attachments_to_spans, word_spans
-from hf_structure.models.modeling_outputs import DecoderOutput, PushdownCausalLMOutput
+from hf_structure.models.modeling_outputs import DecoderOutput
 from hf_structure.models.pushdown.attachments_pushdown import AttachmentScorer
 from hf_structure.models.pushdown.beam_search_pushdown import StackHypotheses
 from hf_structure.models.pushdown.cache_pushdown import StackCache
 from hf_structure.models.pushdown.configuration_pushdown import PushdownLMConfig
 from hf_structure.models.pushdown.generation_pushdown import StackWriter
+from hf_structure.models.pushdown.outputs_pushdown import PushdownCausalLMOutput
 from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.padding import check_one_input, without_padding
 from hf_structure.modules.structured_lm.generation import StructureGenerationMixin

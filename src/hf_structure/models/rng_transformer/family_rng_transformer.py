@@ -1,4 +1,4 @@
-"""What the package knows of the Recursive Non-autoregressive Graph-to-Graph Transformer."""
+"""Registry entry of the Recursive Non-autoregressive Graph-to-Graph Transformer."""
 
 from hf_structure.models.families import Family
 
@@ -21,4 +21,6 @@ FAMILY = Family(
     ),
     limits="text far from its training text, without a look",
     tags=("dependency-parsing",),
+    has_encoder_inputs=True,
+    options=("columns", "treebanks", "initial_train_file", "teacher"),
 )

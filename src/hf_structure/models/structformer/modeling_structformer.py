@@ -29,8 +29,9 @@ from hf_structure.algorithms.distance import (
     parent_distribution,
 )
 from hf_structure.algorithms.spanning_tree import check_decoder, chosen_scores, find_heads
-from hf_structure.models.modeling_outputs import DecoderOutput, StructFormerMaskedLMOutput, StructFormerModelOutput
+from hf_structure.models.modeling_outputs import DecoderOutput
 from hf_structure.models.structformer.configuration_structformer import StructFormerConfig
+from hf_structure.models.structformer.outputs_structformer import StructFormerMaskedLMOutput, StructFormerModelOutput
 from hf_structure.modules.attention import AttentionMixin
 from hf_structure.modules.calls import by_call, with_calls
 from hf_structure.modules.dropout import Dropout

@@ -12,11 +12,9 @@ tree before a word.
 Trees and actions are one to one, unless the configuration says otherwise: what is not pruned is counted once.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-from transformers.utils import ModelOutput
 
 from hf_structure.algorithms.beam import Beam
 from hf_structure.models.transformer_grammar.actions_transformer_grammar import RIGHT_ARC
@@ -32,6 +30,7 @@ from hf_structure.models.transformer_grammar.machine_transformer_grammar import 
     Machine,
     is_join,
 )
+from hf_structure.models.transformer_grammar.outputs_transformer_grammar import GrammarBeamOutput
 from hf_structure.modules.padding import rows_below
 from hf_structure.modules.structured_lm.backbones import embed
 from hf_structure.modules.structured_lm.hypotheses import LOGIT_ROWS, Hypotheses
@@ -39,27 +38,6 @@ from hf_structure.modules.structured_lm.search_cache import GatheredCache
 
 if TYPE_CHECKING:
     from hf_structure.models.transformer_grammar.modeling_transformer_grammar import TransformerGrammarForCausalLM
-
-
-@dataclass
-class GrammarBeamOutput(ModelOutput):
-    """
-    Probabilities of given sentences, summed over the best trees of each.
-
-    Args:
-        log_prob (`torch.FloatTensor` of shape `(batch_size,)`), token_log_probs (of shape `(batch_size, seq_len)`):
-            As in [`GraphBeamOutput`], with trees in the place of graphs. The probability of a token contains that of
-            the actions before it.
-        actions (`torch.LongTensor` of shape `(batch_size, k, seq_len, actions)`):
-            The best trees, best first, as actions before each token, filled with -1; none where there are fewer.
-        action_log_probs (`torch.FloatTensor` of shape `(batch_size, k)`):
-            Log-probability of the sentence with each; -inf where there are fewer.
-    """
-
-    log_prob: torch.Tensor | None = None
-    token_log_probs: torch.Tensor | None = None
-    actions: torch.Tensor | None = None
-    action_log_probs: torch.Tensor | None = None
 
 
 class GrammarHypotheses(Hypotheses):

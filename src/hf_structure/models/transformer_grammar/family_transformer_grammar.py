@@ -1,4 +1,4 @@
-"""What the package knows of transformer grammars."""
+"""Registry entry of transformer grammars."""
 
 from hf_structure.models.families import Family
 
@@ -23,4 +23,5 @@ FAMILY = Family(
     limits="facts, advice, or text that nobody reads before it is used",
     tags=("constituency-parsing", "dependency-parsing", "causal-lm"),
     objective="causal_lm",
+    annotation="annotation_transformer_grammar.ActionAnnotation",
 )

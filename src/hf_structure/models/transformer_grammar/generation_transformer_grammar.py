@@ -1,37 +1,18 @@
 """Text and tree written together: before each token, the model takes actions until it decides that a token comes."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers.cache_utils import Cache
-from transformers.generation import GenerateDecoderOnlyOutput
 from transformers.generation.utils import GenerateOutput
 
 from hf_structure.models.transformer_grammar.cache_transformer_grammar import GrammarCache
 from hf_structure.models.transformer_grammar.machine_transformer_grammar import GOES_ON
+from hf_structure.models.transformer_grammar.outputs_transformer_grammar import GrammarGenerateOutput
 from hf_structure.modules.structured_lm.generation import StructureWriter
 
 if TYPE_CHECKING:
     from hf_structure.models.transformer_grammar.modeling_transformer_grammar import TransformerGrammarForCausalLM
-
-
-@dataclass
-class GrammarGenerateOutput(GenerateDecoderOnlyOutput):
-    """
-    Output of generation, and the trees of what was generated.
-
-    Args:
-        sequences, scores, logits, attentions, hidden_states, cache:
-            As in [`~transformers.generation.GenerateDecoderOnlyOutput`].
-        actions (`torch.LongTensor` of shape `(batch_size, sequence_length, actions)`):
-            The actions before each token of each text, prompt and all, filled with -1.
-        word_ids (`torch.LongTensor` of shape `(batch_size, sequence_length)`):
-            Word of each token, from 1; 0 for tokens of no word.
-    """
-
-    actions: torch.Tensor | None = None
-    word_ids: torch.Tensor | None = None
 
 
 class GrammarWriter(StructureWriter):

@@ -13,14 +13,13 @@ where h is the last state, and what it has seen is decided by the [`Machine`].
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 from transformers import initialization as init
 from transformers.cache_utils import Cache
-from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
+from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.utils import can_return_tuple
 from transformers.utils.deprecation import deprecate_kwarg
 
@@ -49,6 +48,7 @@ from hf_structure.models.transformer_grammar.machine_transformer_grammar import 
     is_join,
     scores_at,
 )
+from hf_structure.models.transformer_grammar.outputs_transformer_grammar import TransformerGrammarCausalLMOutput
 from hf_structure.modules.affine import all_rows
 from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.padding import all_words, check_one_input, without_padding
@@ -243,26 +243,6 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         if self.config.arcs_read_heads:
             of_actions = of_actions + heads
         return torch.where((actions >= 0).unsqueeze(-1), of_actions, tokens)
-
-
-@dataclass
-class TransformerGrammarCausalLMOutput(CausalLMOutputWithPast):
-    """
-    Output of a transformer grammar.
-
-    Args:
-        loss (`torch.FloatTensor` of shape `(1,)`, returned when `labels` are given):
-            Training loss, the sum of the next two: of tokens and actions together.
-        lm_loss, action_loss (`torch.FloatTensor` of shape `(1,)`):
-            The part of which token comes where one comes, and that of whether one comes or which action.
-        logits (`torch.FloatTensor` of shape `(batch_size, seq_len, vocab_size)`): Prediction scores of the next token,
-            after the actions before it; with actions, very small where a token cannot come.
-        cache (`Cache`, returned when a cache is used): Tokens so far, and with actions also the machines.
-        hidden_states, attentions: As in [`DependencyModelOutput`]; with actions, those of all events.
-    """
-
-    lm_loss: torch.Tensor | None = None
-    action_loss: torch.Tensor | None = None
 
 
 class Predictions(NamedTuple):

@@ -25,8 +25,9 @@ from hf_structure.algorithms.spanning_tree import (
     find_heads,
     tree_log_probs,
 )
-from hf_structure.models.modeling_outputs import DecoderOutput, DependencyMaskedLMOutput, DependencyModelOutput
+from hf_structure.models.modeling_outputs import DecoderOutput
 from hf_structure.models.udgn.configuration_udgn import UDGNConfig
+from hf_structure.models.udgn.outputs_udgn import DependencyMaskedLMOutput, DependencyModelOutput
 from hf_structure.modules.attention import AttentionMixin
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.lstm import BiLSTM

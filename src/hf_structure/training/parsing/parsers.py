@@ -1,0 +1,98 @@
+"""The parser that is trained, and its tokenizer."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, cast
+
+from datasets import Dataset
+from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from hf_structure.hub.locating import resolve_model
+from hf_structure.parsing.loading import load_trained, read_tokenizer
+from hf_structure.registration.auto import AutoModelForDependencyParsing
+from hf_structure.text.tokenization import SUBWORD_KINDS, train_subword_tokenizer, train_word_tokenizer
+from hf_structure.training.corpora import words_of
+from hf_structure.training.parsing.options import ParsingModelArguments
+from hf_structure.training.scripts import check_settings, config_class_of, new_config, readable_settings
+
+
+def load_tokenizer(args: ParsingModelArguments, sentences: Dataset | None) -> PreTrainedTokenizerBase:
+    """The tokenizer of a trained parser or an encoder, a given one of subwords, or a new one."""
+    trust: dict[str, Any] = {"trust_remote_code": args.trust_remote_code}
+    if args.model_name_or_path:
+        return read_tokenizer(resolve_model(args.model_name_or_path, **trust), **trust)
+    trees = cast(Dataset, sentences)  # without a trained parser there are some
+    size = args.vocab_size
+    if args.encoder is None and args.tokenizer_name == "words":
+        options = {"min_frequency": args.min_frequency, "vocab_size": size, "skip_punctuation": False}
+        tokenizer = train_word_tokenizer(words_of(trees), **options)
+    elif args.encoder is None and args.tokenizer_name in SUBWORD_KINDS:
+        options = {"kind": args.tokenizer_name, **({"vocab_size": size} if size else {})}
+        tokenizer = train_subword_tokenizer(words_of(trees), **options)
+    else:
+        tokenizer = AutoTokenizer.from_pretrained(args.encoder or args.tokenizer_name, add_prefix_space=True, **trust)
+        if tokenizer.pad_token is None:
+            tokenizer.add_special_tokens({"pad_token": "<pad>"})
+    tokenizer.init_kwargs["word_tokenizer"] = args.word_tokenizer
+    return tokenizer
+
+
+def load_model(
+    args: ParsingModelArguments, settings: dict, tokenizer: PreTrainedTokenizerBase, sentences: Dataset | None
+) -> PreTrainedModel:
+    """A trained parser, a new one that starts from an encoder, or one from scratch."""
+    if args.model_name_or_path:
+        return load_trained(
+            args.model_name_or_path, AutoModelForDependencyParsing, "parser", settings, args.trust_remote_code
+        )
+    settings = dict(settings)
+    trees = cast(Dataset, sentences)  # without a trained parser there are some
+    if args.use_tags:
+        settings["tags"] = values_of(trees, "tags", "part-of-speech tags: leave --use_tags out")
+        settings["num_tags"] = len(settings["tags"])
+    if args.columns:
+        least = args.min_frequency
+        settings["columns"] = {name: values_of(trees, name, f"{name} (--columns)", least) for name in args.columns}
+    labelled = settings.pop("labelled", True)
+    labels = values_of(trees, "deprels", "relation labels: give --no_labels") if labelled else None
+    if args.encoder:
+        return _from_encoder(args, settings, tokenizer, labels)
+    if labels:
+        settings["id2label"] = dict(enumerate(labels))
+    settings["labelled"] = labelled
+    config = new_config(cast(str, args.model_type), settings, tokenizer, special=("unk", "pad"))
+    return AutoModelForDependencyParsing.from_config(config)
+
+
+def _from_encoder(
+    args: ParsingModelArguments, settings: dict, tokenizer: PreTrainedTokenizerBase, labels: list[str] | None
+) -> PreTrainedModel:
+    model_type = cast(str, args.model_type)
+    check_settings(model_type, settings)
+    layers = {"num_layers": args.num_layers} if args.num_layers else {}
+    model_class = AutoModelForDependencyParsing._model_mapping[config_class_of(model_type)]
+    with readable_settings():
+        return model_class.from_pretrained_encoder(args.encoder, tokenizer, labels=labels, **layers, **settings)
+
+
+def values_of(sentences: Dataset, column: str, purpose: str, min_frequency: int = 1) -> list[str]:
+    """Sorted distinct values of a column that are frequent enough. Raises `ValueError` if there are none."""
+    counts = Counter()
+    for batch in cast(Iterator[dict], sentences.select_columns(column).iter(1000)):
+        for row in batch[column]:
+            counts.update(row or ())
+    values = {value for value, count in counts.items() if count >= min_frequency} - {"_", None}
+    if not values:
+        raise ValueError(f"the training trees have no {purpose}")
+    return sorted(values)
+
+
+def new_parameters(model: PreTrainedModel, args: ParsingModelArguments) -> list[str]:
+    """Names of the parameters that come from no encoder; all parameters of a parser from scratch."""
+    every = [name for name, _ in model.named_parameters()]
+    if not args.encoder and not args.model_name_or_path:
+        return every
+    # Relations are embedded inside the encoder's own attention, but no pretrained encoder has such parameters.
+    is_beneath = getattr(model.base_model, "encoder", None) is not None
+    prefix = f"{model.base_model_prefix}.{'encoder.' if is_beneath else ''}"
+    return [name for name in every if not name.startswith(prefix) or "_relations." in name]

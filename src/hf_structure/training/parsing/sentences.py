@@ -1,0 +1,81 @@
+"""Sentences with trees, read from treebanks in CoNLL-U."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain, groupby
+from typing import Any, cast
+
+import pyarrow
+from datasets import Dataset, Value, concatenate_datasets
+
+from hf_structure.algorithms.word_annotations import features_label, lemma_rule
+from hf_structure.text.conllu import ConlluSentence, read_conllu
+from hf_structure.text.formats import GRAPH_FORMATS, guess_format
+from hf_structure.text.lexicons import known_lemmas, known_words
+from hf_structure.training.corpora import NUMBERS, STRINGS, Corpora, Reading, words_of
+
+TREELESS = {"text": "text", "brackets": "constituency trees", **dict.fromkeys(GRAPH_FORMATS, "dependency graphs")}
+PREDICTED = ("upos", "xpos", "feats", "lemma")
+FEATURES = dict.fromkeys(("words", "deprels", "tags", *PREDICTED), STRINGS)
+FEATURES |= {"heads": NUMBERS, "treebank": Value("string")}
+
+
+def read_words(path: str, treebank: str | None = None) -> Iterator[dict]:
+    """Streams the sentences of a CoNLL-U file with the labels that a parser may predict; None where unknown."""
+    for sentence in read_conllu(path):
+        yield {**sentence.to_sentence(), **annotations(sentence), "treebank": treebank}
+
+
+def annotations(sentence: ConlluSentence) -> dict[str, list[str | None]]:
+    """Labels of each word, keyed by the names in `PREDICTED`."""
+    upos = [None if word.upos == "_" else word.upos for word in sentence.words]
+    xpos = [None if word.xpos == "_" else word.xpos for word in sentence.words]
+    # The same features stand for different things in different parts of speech, so that their label names both.
+    feats = [None if word.upos == "_" else features_label(word.upos, word.feats) for word in sentence.words]
+    lemma = [None if word.lemma == "_" else lemma_rule(word.form, word.lemma) for word in sentence.words]
+    return {"upos": upos, "xpos": xpos, "feats": feats, "lemma": lemma}
+
+
+def lexicon_of(files: Sequence[str]) -> dict[str, str | dict[str, str]]:
+    """Settings of a parser that corrects lemmas with a lexicon of its training files."""
+    sentences = chain.from_iterable(map(read_conllu, files))
+    return {"known_words": known_words(read_conllu(files[0])), "known_lemmas": known_lemmas(sentences)}
+
+
+def read_treebanks(files: Sequence[str], treebanks: Sequence[str], corpora: Corpora, reading: Reading) -> Dataset:
+    """Reads files, with the name of its treebank in each row; names may be empty."""
+    if not treebanks:
+        return corpora.read(files, reading)
+    parts = []
+    for treebank, pairs in groupby(zip(treebanks, files, strict=True), key=lambda pair: pair[0]):
+        read: Any = partial(cast(Any, reading.read), treebank=treebank)
+        parts.append(corpora.read([file for _, file in pairs], replace(reading, read=read)))
+    return concatenate_datasets(parts)
+
+
+def read_trees(files: Sequence[str], corpora: Corpora, treebanks: Sequence[str] = ()) -> Dataset:
+    """Reads the trees of files. Raises `ValueError` for a format without trees, and if no sentence has one."""
+    for file in files:
+        if (form := guess_format(file)) != "conllu":
+            raise ValueError(f"{file}: {TREELESS[form]}, words without a head: dependency trees in CoNLL-U are needed")
+    trees = read_treebanks(files, treebanks, corpora, Reading(read_words, FEATURES))
+    tables = cast(Iterator["pyarrow.Table"], trees.select_columns("heads").with_format("arrow").iter(1000))
+    if all(table["heads"].null_count == len(table) for table in tables):
+        raise ValueError(f"{', '.join(files)}: words without a head, in every sentence: dependency trees are needed")
+    return trees
+
+
+def with_initial_trees(sentences: Dataset, files: Sequence[str] | None, corpora: Corpora) -> Dataset:
+    """Adds the trees that another parser gave the sentences. Raises `ValueError` if the files hold other sentences."""
+    if not files:
+        return sentences
+    trees = read_trees(files, corpora)
+    if len(trees) != len(sentences):
+        raise ValueError(f"{', '.join(files)}: {len(trees)} sentences, but {len(sentences)} to refine")
+    parsed = cast(Iterable[dict], trees.select_columns(["words", "heads"]))
+    for number, (tree, words) in enumerate(zip(parsed, words_of(sentences), strict=True), start=1):
+        if tree["words"] != words or tree["heads"] is None:
+            raise ValueError(f"{', '.join(files)}: sentence {number} has other words, or no heads")
+    columns = {"heads": "initial_heads", "deprels": "initial_deprels"}
+    return concatenate_datasets([sentences, trees.select_columns(list(columns)).rename_columns(columns)], axis=1)

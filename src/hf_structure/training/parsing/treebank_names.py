@@ -1,0 +1,67 @@
+"""Files of treebanks, and the names by which a parser tells treebanks apart."""
+
+import os
+from collections.abc import Mapping, Sequence
+from itertools import chain
+
+from hf_structure.corpora.ud_folders import treebank_files, treebank_name
+from hf_structure.models.families import family_of
+from hf_structure.text.files import plain_path
+from hf_structure.training.parsing.options import ParsingDataArguments
+from hf_structure.training.scripts import config_class_of
+
+PARTS = {"train": "train", "validation": "dev", "test": "test"}  # names of parts in file names
+ANY = "any"  # the treebank of sentences that are not told theirs
+
+
+def find_files(args: ParsingDataArguments) -> dict[str, list[str]]:
+    """The files of each part; a folder stands for the files of all treebanks in it."""
+    return {part: _files_of(getattr(args, f"{part}_file") or (), name) for part, name in PARTS.items()}
+
+
+def _files_of(names: Sequence[str], part: str) -> list[str]:
+    return list(chain(*(treebank_files(name, part) if os.path.isdir(name) else [name] for name in names)))
+
+
+def name_treebanks(args: ParsingDataArguments, files: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """
+    The names of each part's treebanks, one for each file, or none if treebanks are not told apart. Raises `ValueError`
+    if training files and names differ in number, and for options about treebanks that have no effect.
+    """
+    treebanks = {part: _names_in(names) for part, names in files.items()}
+    folders = [name for name in args.train_file or () if os.path.isdir(name)]
+    if args.treebanks and folders:
+        raise ValueError(f"--treebanks is for training files: the treebanks of {folders[0]} have names")
+    if args.treebanks and len(args.treebanks) != len(files["train"]):
+        raise ValueError(
+            f"--treebanks names {len(args.treebanks)} treebanks, one for each training file: there are "
+            f"{len(files['train'])}"
+        )
+    if not folders:
+        treebanks["train"] = args.treebanks
+    if not 0 <= args.sampling_power <= 1:
+        raise ValueError(f"--sampling_power must be between 0 and 1, not {args.sampling_power}")
+    if args.sampling_power != 1 and len({*treebanks["train"]}) < 2:
+        raise ValueError("--sampling_power needs several training treebanks: a folder of them, or --treebanks")
+    if args.tell_treebank and not (treebanks["validation"] or treebanks["test"]):
+        raise ValueError("--tell_treebank needs files to evaluate that have names like de_gsd-ud-dev.conllu")
+    return treebanks
+
+
+def _names_in(files: Sequence[str]) -> list[str]:
+    """The treebank in the name of each file, or the file's own name; none if no file is named as in UD."""
+    names = [treebank_name(file) for file in files]
+    if not any(names):
+        return []
+    return [name or plain_path(file).stem for name, file in zip(names, files, strict=True)]
+
+
+def treebank_settings(model_type: str, args: ParsingDataArguments, treebanks: Sequence[str]) -> dict:
+    """Settings of a new parser for its training treebanks. The treebanks of folders need not be named in parsing."""
+    names = list(dict.fromkeys(treebanks))
+    if args.treebanks:
+        return {"treebanks": names}
+    family = family_of(config_class_of(model_type))
+    if names and family is not None and "treebanks" in family.options:
+        return {"treebanks": [ANY, *names], "treebank_dropout": 0.5}
+    return {}

@@ -1,0 +1,1 @@
+"""Subclasses of `Trainer`, a file each."""
