@@ -170,3 +170,12 @@ def test_a_wrong_import_is_noticed(module, source, message):
 )
 def test_a_right_import_passes(module, source):
     assert problems(f"hf_structure.{module}", source) == []
+
+
+def test_commands_do_not_import_the_command_line():
+    """`cli.main` imports every command: a command that imports it back makes a circle."""
+    commands = [module for module in FILES if room_of(module) == "cli" and not module.endswith((".main", "__main__"))]
+    for module in commands:
+        source = FILES[module].read_text(encoding="utf-8")
+        imported = {getattr(node, "module", None) for node, _ in imports_of(ast.parse(source))}
+        assert "hf_structure.cli.main" not in imported, module

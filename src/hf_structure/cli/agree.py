@@ -4,7 +4,7 @@ import argparse
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import combinations, zip_longest
+from itertools import chain, combinations, zip_longest
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
@@ -18,6 +18,8 @@ from hf_structure.cli.common import (
     output_file,
     print_table,
 )
+from hf_structure.cli.parse import DEFAULTS, WRITERS, parse_sources
+from hf_structure.cli.results import read_sentences
 from hf_structure.hub.locating import resolve_model
 from hf_structure.metrics.attachment import attachment_scores, check_words, score_sentences
 from hf_structure.metrics.constituency import unlabeled_f1
@@ -90,15 +92,25 @@ def _trees(options: argparse.Namespace) -> Iterator[list[str]]:
     if not options.text:
         yield options.files
         return
-    from hf_structure.cli.main import main
-
     models = [resolve_model(name) for name in options.files]  # all are there, before the first one parses
     form, suffix = ("brackets", "mrg") if options.brackets else ("conllu", "conllu")
     with TemporaryDirectory() as folder:
         files = [str(Path(folder, f"{number}.{suffix}")) for number, _ in enumerate(options.files, start=1)]
         for model, file in zip(models, files, strict=True):
-            main(["parse", "--model", model, "--format", form, "--output", file, options.text])
+            _parse_into(file, form, options.text, model)
         yield files
+
+
+def _parse_into(file: str, form: str, text: str, model: str) -> None:
+    """Parses a text as `hf-structure parse` does by default and writes the trees to a file."""
+    from hf_structure.parsing.parser import Parser  # brings torch
+
+    parser = Parser(model, structure=DEFAULTS.get(form), sentences="auto")
+    sources = read_sentences(text, "auto")
+    parses = chain.from_iterable(parse_sources(parser, sources))
+    with output_file(file) as output:
+        for number, parsed in enumerate(tqdm(parses, model, unit=" sentences", leave=False, disable=None), start=1):
+            output.write(WRITERS[form](parsed, number))
 
 
 def _print_relations(gold: str, files: Sequence[str]) -> None:
