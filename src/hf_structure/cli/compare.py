@@ -18,7 +18,7 @@ TITLES = ("", "items", "first", "second", "difference", "standard error")
 
 
 class Results(NamedTuple):
-    """What is compared: scores by their name, a row each; and of sentences, which ones they are of."""
+    """Scores to compare: rows by title, and for scored sentences the words of each."""
 
     rows: dict[str, Scores]
     sentences: list[list[str]] | None = None
@@ -31,7 +31,8 @@ def add_compare(commands: argparse._SubParsersAction) -> None:
         nargs="+",
         metavar="FILE",
         help="of each model a folder of run_pairs.py or run_sg.py, or a file of score --format json; or gold trees "
-        "and those of two systems, [NAME=]FILE, where files of one NAME are runs of one system, say with other seeds",
+        "and the trees of two systems, [NAME=]FILE, where files of one NAME are runs of one system, say with other "
+        "seeds",
     )
     add_tree_options(parser)
 
@@ -80,7 +81,7 @@ def _read(path: Path) -> Results:
 
 
 def _contents(files: list[Path], read: Callable[[Any], Any]) -> Iterator[tuple[str, Any]]:
-    """The name of each file, and what is read from its JSON."""
+    """Yields the stem of each file and what `read` makes of its JSON."""
     for file in files:
         content = load_json(file)
         try:
