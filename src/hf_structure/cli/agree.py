@@ -61,9 +61,11 @@ def run_agree(options: argparse.Namespace) -> None:
         )
     if options.text == "-":
         raise ValueError("--text is read again for each model: give a file, not standard input")
+    # The suffix decides, so that options are checked before a file is read.
     has_brackets = options.brackets if options.text else _are_brackets(options.files)
     if has_brackets and options.gold:
         raise ValueError("--gold is for dependency trees: constituents have no relations")
+    # Before models parse, which may take hours.
     check_files([name for name in (options.text, options.gold) if name], None)
     measures, compare = (("UF1",), _compare_brackets) if has_brackets else (("UAS", "UUAS"), _compare_conllu)
     with _trees(options) as files:
@@ -177,6 +179,7 @@ def _print_matrix(
 ) -> None:
     rows = [[measure, *map(str, range(1, len(files) + 1)), "mean"]]
     for number, (name, title) in enumerate(zip(files, titles, strict=True), start=1):
+        # Agreement is symmetric, so each pair was computed once.
         row = [None if other == name else values.get((name, other), values.get((other, name))) for other in files]
         others = mean(value for value in row if value is not None)
         cells = ("-" if value is None else f"{100 * value:.2f}" for value in (*row, others))
@@ -199,6 +202,7 @@ def run_consensus(options: argparse.Namespace) -> None:
 
 def _together(files: Sequence[str]) -> Iterator[tuple[ConlluSentence, ...]]:
     """Yields each sentence as all files have it. Raises `ValueError` if they differ in words or number."""
+    # `zip_longest` rather than `strict=True`, to name the file that is too short.
     for number, sentences in enumerate(zip_longest(*map(read_conllu, files)), start=1):
         for name, sentence in zip(files, sentences, strict=True):
             if sentence is None:

@@ -81,6 +81,7 @@ class BlockFolder:
 
     def complete(self, count: int) -> Sequence[Block]:
         """Returns the blocks 0 to `count` - 1. Raises `OSError` if one is missing."""
+        # In a folder shared by machines, blocks of others may become visible late.
         wait_for(lambda: set(range(count)) <= set(self.find()), f"a block of {self.path}")
         found = self.find()
         return [found[number] for number in range(count)]

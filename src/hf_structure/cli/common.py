@@ -81,6 +81,7 @@ def add_options(parser: argparse.ArgumentParser, *names: str, **changed: dict[st
 def add_parsing(parser: argparse.ArgumentParser, without: Sequence[str] = (), **changed: dict[str, Any]) -> None:
     """Adds the model and all options of [`ParseOptions`] for a command, except some; `changed` as in `add_options`."""
     add_model(parser)
+    # Options that the command has already added in its own way.
     given = {action.dest for action in parser._actions}
     names = [name for name in OPTIONS if name not in (*OF_PYTHON, *without, *given)]
     sentences = {"default": "auto", "help": described("sentences", "%(default)s")}
@@ -106,6 +107,7 @@ def described(name: str, default: str) -> str:
 
 def _for_commands(description: str) -> str:
     """Turns a description into help of the command line. Sentences about Python are left out."""
+    # argparse formats help with `%`, so percent signs are doubled.
     text = re.sub(r" In Python [^.]*\.", "", description).rstrip(".").replace("%", "%%")
     return text[0].lower() + text[1:]
 
@@ -208,6 +210,7 @@ def named_systems(arguments: list[str]) -> dict[str, str]:
     """Maps names to files or folders, given as `[NAME=]FILE`. Raises `ValueError` if two share a name."""
     systems = {}
     for name, file in map(_named, arguments):
+        # Without the suffix of compression: `gold.conllu.gz` is called `gold`.
         path = plain_path(file)
         name = name or (path.name if path.is_dir() else path.stem)
         if name in systems:

@@ -87,6 +87,7 @@ def compare_trees(options: argparse.Namespace) -> None:
     runs = [{file: _read_named(file, read) for file in files} for files in systems.values()]
     files = runs[0] | runs[1]
     metric = options.metric or METRICS[form][0]
+    # LAS needs labels in all files; without them, UAS is the default.
     if options.metric is None and any(metric not in rows[0].total for rows in files.values()):
         metric = "uas"
     _check_rows(files, metric)
@@ -103,6 +104,7 @@ def two_systems(arguments: Sequence[str]) -> dict[str, list[str]]:
     stems = Counter(plain_path(file).stem for name, file in pairs if not name)
     systems = {}
     for name, file in pairs:
+        # Two files may share a stem in different folders: then their paths are the names.
         stem = plain_path(file).stem
         systems.setdefault(name or (stem if stems[stem] == 1 else file), []).append(file)
     if len(systems) != 2:
@@ -153,6 +155,7 @@ def _check_rows(files: dict[str, list[CountRow]], metric: str) -> None:
     for file, rows in files.items():
         if metric not in rows[0].total:
             raise ValueError(f"{file} or the gold file has no labels, which --metric {metric} needs")
+        # Paired tests need the same sentences and groups in the same order.
         if [row[:2] for row in rows] != [row[:2] for row in first]:
             raise ValueError(f"{file}: other sentences are scored than in the first file")
 

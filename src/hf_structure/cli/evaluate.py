@@ -110,8 +110,9 @@ def run_evaluate(options: argparse.Namespace) -> None:
     JSON or MRP.
     """
     names = (options.gold, options.system)
+    # Suffixes decide, so that options are checked before a file is read.
     suffixes = [plain_path(name).suffix.lower() for name in names]
-    formats = {format for format, known in SUFFIXES.items() for suffix in suffixes if suffix in known}
+    formats = {format for format, extensions in SUFFIXES.items() for suffix in suffixes if suffix in extensions}
     holds_graphs = not formats.isdisjoint(GRAPH_FORMATS)
     kind = options.structure or ("graph" if holds_graphs else "tree")
     if kind == "tree" and holds_graphs:
@@ -135,6 +136,7 @@ def _evaluate_conllu(options: argparse.Namespace) -> None:
     has_same_words = [sentence.forms for sentence in system] == [sentence.forms for sentence in gold]
     if options.conll18 and needs_same_words:
         raise ValueError(f"--{next(iter(needs_same_words))} cannot be used with --conll18")
+    # Without the same words there are no pairs to compare; CoNLL 2018 aligns by characters.
     if options.conll18 or not (has_same_words or needs_same_words):
         aligned = conll18_scores(system, gold)
         if not options.conll18:
@@ -189,6 +191,7 @@ def _print_groups(rows: Sequence[CountRow], key: str, as_json: bool) -> None:
 def _scores_of(rows: Sequence[CountRow]) -> dict[str, float]:
     shares = {}
     for score in rows[0].total:
+        # A share of nothing counts as 1.
         total = sum(row.total[score] for row in rows)
         shares[score] = sum(row.matched[score] for row in rows) / total if total else 1.0
     return {"sentences": len({row.sentence for row in rows}), "words": sum(row.words for row in rows), **shares}

@@ -52,6 +52,7 @@ def render_figures(options: argparse.Namespace) -> None:
         raise ValueError(f"--kind {options.kind} takes no --limit")
     files = named_systems(options.files).values() if options.kind == "circuits" else options.files
     check_files(files, options.output)
+    # Figures are drawn one by one: a corpus may have more than fit into memory.
     number = 0
     for number, figure in enumerate(FIGURES[options.kind](options), start=1):
         save_figure(figure, path if number == 1 else path.with_stem(f"{path.stem}-{number}"))
@@ -98,6 +99,7 @@ def _attention(options: argparse.Namespace) -> Iterator["Figure"]:
     for name, folder in named_models(options.model or [DEFAULT_SCORER]):
         loaded = load_model(folder, None, options.device, *CAUSAL, trust_remote_code=options.trust_remote_code)
         models.append((name or Path(folder).name, *loaded, True))
+    # A single model that builds structures is compared with itself, reading none.
     if len(models) == 1 and abilities_of(models[0][1].config).incremental:
         name, model, tokenizer, _ = models[0]
         kind = "graph" if "graph" in abilities_of(model.config).structures else "tree"

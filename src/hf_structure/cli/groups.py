@@ -45,6 +45,7 @@ def word_groups(
     """
     if key in _OF_WORDS:
         return [_OF_WORDS[key](sentence, universal_labels) for sentence in sentences]
+    # The first of comments, MISC and FEATS that has the key decides.
     comments = list(_comments(sentences))
     if any(key in values for values in comments):
         return [
@@ -85,6 +86,7 @@ def _comments(sentences: Iterable[ConlluSentence]) -> Iterator[dict[str, str]]:
             if key.startswith(_DOCUMENT):
                 document[key.removeprefix("meta::")] = value
         if "newdoc id" in document:
+            # GUM and EWT name the genre only as a part of the id.
             document.setdefault("genre", genre_of(document["newdoc id"]))
         yield document | own
 
@@ -99,6 +101,7 @@ def _known_keys(sentences: Sequence[ConlluSentence], comments: Iterable[dict[str
     for column in ("misc", "feats"):
         rows = [_features(word, column) for sentence in sentences for word in sentence.words]
         found[f"{column.upper()} has"] = {key for row in rows for key in row}
+    # Some treebanks have hundreds of keys.
     listed = (f"{where} {', '.join(sorted(keys)[:20])}" for where, keys in found.items() if keys)
     return "; ".join([f"there are {', '.join(_OF_WORDS)}", *listed])
 

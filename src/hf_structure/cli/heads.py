@@ -48,6 +48,7 @@ def _heads_of(name: str, options: argparse.Namespace) -> tuple["HeadTypes", str]
     conventions = {"ignore_labels": set(options.ignore), "universal_labels": options.universal}
     with named_errors(f"{name} on {options.gold}"):
         found = head_types(bar, model, tokenizer=tokenizer, **conventions)
+    # With `attention="softmax"`, UDGN and StructFormer are the Transformer baselines of their papers.
     plain = getattr(model.config, "attention", "dependency") == "softmax"
     return found, "Transformer" if plain else type(model).__name__.removesuffix("ForMaskedLM")
 

@@ -66,11 +66,13 @@ def main(arguments: list[str] | None = None) -> None:
 
         argcomplete.autocomplete(parser)
     given = sys.argv[1:] if arguments is None else arguments
+    # Most commands need an argument. Without any, their help says more than an error about it.
     if not given or (len(given) == 1 and given[0] not in ALONE and not given[0].startswith("-")):
         _show_help(parser, given)
     # The options of `train` belong to other programs, which may tell hyphens from underscores.
     if given[0] != "train":
         given = list(map(_underscored, given))
+    # Not `parse_args`: its error would show the usage of `hf-structure`, not of the command.
     options, unknown = parser.parse_known_args(given)
     if unknown:
         options.command.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -99,6 +101,7 @@ def main(arguments: list[str] | None = None) -> None:
         # Other runtime errors are bugs: their traceback helps whoever reports them.
         if not _is_out_of_memory(error):
             raise
+        # Advise only options that this command has.
         bounds = [f"--{name}" for name in BOUNDS if name in vars(options)]
         advice = f": choose a smaller {' or '.join(bounds)}" if bounds else ""
         sys.exit(f"hf-structure: there is not enough memory{advice}")

@@ -164,6 +164,7 @@ def write_conllu(parsed: Parse, number: int, spaces_after: bool = False) -> str:
 def _write_sdp(parsed: Parse, number: int) -> str:
     if parsed.source is None:
         return parsed.to_sdp(str(number))
+    # SDP has columns for lemmas and tags, which graphs lack: they come from the source.
     lemmas = [word.lemma for word in parsed.source.words]
     tags = [word.xpos for word in parsed.source.words]
     return parsed.to_sdp(parsed.metadata.get("sent_id", str(number)), lemmas, tags)

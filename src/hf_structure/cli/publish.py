@@ -81,6 +81,7 @@ def _with_code(folder: str) -> Iterator[str]:
     with TemporaryDirectory() as output:
         with writing_to(output):
             export(folder, output)
+            # Export copies the model alone. The card also needs results, facts and licence.
             for file in (file for pattern in BESIDE for file in Path(folder).glob(pattern)):
                 if not Path(output, file.name).exists():
                     shutil.copyfile(file, Path(output, file.name))

@@ -69,6 +69,7 @@ def _row_sentences(row: Row, form: str, location: str) -> list[SourceSentence]:
         return [SourceSentence(words=value, place=location)] if value else []
     texts = [value or ""] if form == "auto" else (value or "").split("\n")
     sentences = [text_sentence(text, form, location) for text in texts if clean_text(text).strip()]
+    # In CoNLL-U, the first sentence of a document marks its beginning.
     for first in sentences[:1]:
         first.metadata = {"newdoc": ""}
     return sentences

@@ -136,6 +136,7 @@ def _render_structures(options: argparse.Namespace, form: str) -> None:
     else:
         found = _read_parses(options.files[0], options)
     parses = islice(found, options.limit)
+    # Read before the output is opened, so that a file without sentences replaces none.
     first = next(parses, None)
     if first is None:
         raise ValueError(f"{shown_name(options.files[0])} has no sentence to draw")

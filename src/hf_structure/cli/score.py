@@ -104,6 +104,7 @@ def run_score(options: argparse.Namespace) -> None:
     trust = options.trust_remote_code
     model, tokenizer = load_language_model(options.model, device=options.device, trust_remote_code=trust)
     scorer = partial(cast(Any, score), model=model, tokenizer=tokenizer, **_settings(options))
+    # A summary names the sizes, so the default of the model is filled in.
     sizes = [choose_beam(model, size) for size in options.beam_size] if options.summary else options.beam_size
     # Scoring nothing raises errors of options before a file is opened, and overwritten.
     scorer([], beam_size=sizes[0])
@@ -112,6 +113,7 @@ def run_score(options: argparse.Namespace) -> None:
     table = _table(options, model, sizes) if options.table else None
     ask_for_lines(options.files)
     failures: list[BadInputError] = []
+    # Splitting changes white space between sentences, which `--raw` must keep.
     sentences = options.sentences or ("line" if options.raw else "split")
     read = partial(_read, options=options, is_split=sentences == "split")
     read = reader_of(layout_of(options), table, read, options.input_format)

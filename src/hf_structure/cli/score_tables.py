@@ -171,8 +171,10 @@ def _cell_writer(file: IO[str], delimiter: str) -> Writer:
         if not header:
             header.extend(columns)
             cells.writerow(header)
+        # Items of two tables may have different columns; one file of cells cannot hold both.
         if columns != header:
             raise ValueError(f"its columns are {', '.join(columns)}, not {', '.join(header)}")
+        # In the order of the header, whatever the order of the row.
         cells.writerows([_cell(row[name]) for name in header] for row in rows)
         file.flush()
 

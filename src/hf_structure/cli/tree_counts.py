@@ -122,6 +122,7 @@ def bracket_rows(
     rows = []
     for each in sentence_counts(system, gold, lengths, **given_options(options, BRACKET_OPTIONS)):
         index = each.number - 1
+        # Counts whose sums give the scores: F1 is 2 * matched / (predicted + gold).
         matched = {"uf1": each.f1, "precision": each.matched, "recall": each.matched, "f1": 2 * each.matched}
         total = {"uf1": 1, "precision": each.predicted, "recall": each.gold, "f1": each.predicted + each.gold}
         rows.append(CountRow(pairs[index][0], groups[index], lengths[index], matched, total))
@@ -145,6 +146,7 @@ def read_bracket_pairs(gold_name: str, system_name: str, punctuation: str | None
     # A system file without punctuation also lacks the sentences of punctuation alone.
     if len(system) < len(gold):
         numbered = [row for row in numbered if row[2]["words"]]
+    # Not strict: a message about differing words says more than one about the number of sentences.
     for (number, whole, kept), predicted in zip(numbered, system, strict=False):
         is_dropped = len(predicted["words"]) == len(kept["words"])
         check_words(predicted["words"], (kept if is_dropped else whole)["words"], number)

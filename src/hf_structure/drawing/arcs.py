@@ -110,6 +110,7 @@ def _crossings(arcs: Sequence[Arc]) -> list[list[int]]:
     crossed: list[list[int]] = [[] for _ in arcs]
     for arc in arcs:
         left, right = arc.ends
+        # Arcs that begin outside are nested or disjoint, or find this arc themselves.
         for other in (other for word in range(left + 1, right) for other in starting[word]):
             if other.ends[1] > right or not other.head:
                 crossed[arc.index].append(other.index)
@@ -139,6 +140,7 @@ class ArcDrawing:
         self.up = -1 if below else 1
         self.parts = stack_parts(arcs, row)
         self.ports = self._ports()
+        # Without text, levels may be closer.
         self.step = 22.0 if any(part.arc.head and part.arc.text for part in self.parts) else 15.0
         self.height = 12 + self.step * max((part.level for part in self.parts), default=0)
 
@@ -200,6 +202,7 @@ class ArcDrawing:
         right = ends[part.arc.index, part.right]
         if not part.arc.head:
             return f"M{left:.1f} {top:.1f}V{base:.1f}"
+        # Corners of long arcs are rounder, which helps the eye to follow them.
         across = min((right - left) / 2, 8.0 + 5.0 * part.level)  # size of the round corners
         down = top + self.up * min(abs(base - top) - 6, 8.0 + 4.0 * part.level)
         first = f"M{left:.1f} {base:.1f}V{down:.1f}Q{left:.1f} {top:.1f} {left + across:.1f} {top:.1f}"
@@ -213,6 +216,7 @@ class ArcDrawing:
         arc = part.arc
         path = self.path(part, ends, top, base)
         line, fill, color = _colors(arc)
+        # A wide line in the colour of the page interrupts the lines below it.
         halo = f'<path class="halo" d="{path}" stroke="{PAPER}" stroke-width="5"/>' if arc.crosses else ""
         dashes = ' stroke-dasharray="3 3"' if arc.restored else ""
         lines = f'<path d="{path}"{dashes}/>'

@@ -82,6 +82,7 @@ def comparison_text(
     followed by errors: `✗` with the predicted and the gold head, `⇄` if only the direction differs.
     """
     above, below = compared_arcs(words, gold, system, gold_labels, system_labels)
+    # To the right of the words, drawings and their arrows are mirrored.
     mirrored = [line.translate(_MIRRORED)[::-1] for line in draw_text_arcs(below, len(words))]
     notes = [
         "" if arc.verdict == "right" else _difference(words, arc, gold_arc)

@@ -56,6 +56,7 @@ def constituency_text(
     spans, labels = _in_order(words, spans, labels)
     names = [(end, printable(label)) for (_, end), label in zip(spans, labels, strict=True)]
     lines: list[str] = []
+    # A stack: the innermost open constituent is last.
     around: list[tuple[int, str]] = []  # open constituents: their end, and the text under their name
     opened = 0
     for word, form in enumerate(words):

@@ -119,6 +119,7 @@ def dependency_text(
     """
     check_lengths(words, tags=tags, lemmas=lemmas)
     arcs = tree_arcs(words, heads, labels, probabilities)
+    # Unlabelled trees have one label, `root`, which needs no column of its own.
     labelled = any(arc.label for arc in arcs if arc.head)
     head_cells = []
     for arc in arcs:
@@ -150,6 +151,7 @@ def graph_text(
     notes = [[] for _ in words]
     for arc in drawn:
         name = f"{arc.head} {words[arc.head - 1]}" if arc.head else "root"
+        # `root (root)` would say the same twice.
         is_plain_root = not arc.head and arc.label == "root"
         text = _note(arc) if is_plain_root else f"{arc.label} {_note(arc)}".strip()
         notes[arc.word - 1].append(f"{name} ({text})" if text else name)
@@ -175,6 +177,7 @@ def text_rows(words: Sequence[str], drawing: list[str], *notes: list[str]) -> st
 
 def draw_text_arcs(arcs: list[Arc], length: int) -> list[str]:
     """Draws one line per word, with a column for each level, highest first, and arrows at dependents."""
+    # Arcs from the root are left out: a terminal has no line above the words.
     parts = [part for part in stack_parts(arcs, Row(0, length)) if part.arc.head]
     depth = max((part.level for part in parts), default=0)
     # Each cell lists the sides at which lines leave it: u(p), d(own), l(eft), r(ight).

@@ -251,6 +251,7 @@ def _heat_map(
     axes = figure.add_subplot()
     for row in restored:
         axes.text(rows[row].index(max(rows[row])), row, "rule", ha="center", va="center", fontsize=7, color=MUTED)
+        # A rule has no distribution: the cells stay white.
         rows[row] = [math.nan] * len(columns)
     image = axes.imshow(rows, cmap="Blues", vmin=0.0, vmax=1.0)
     axes.set_xticks(range(len(columns)), columns, rotation=90, parse_math=False)

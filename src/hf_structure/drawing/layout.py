@@ -125,6 +125,7 @@ def break_rows(
     """
     if width is None or not words:
         return [Row(0, len(words), is_right_to_left(words))]
+    # A full first row and a last one of two words look worse than equal rows.
     rows = _filled_rows(words, structures, tags, width)
     for part in BALANCE if 1 < len(rows) <= FEW else ():
         narrower = _filled_rows(words, structures, tags, part * width)
@@ -141,6 +142,7 @@ def _filled_rows(
     rows = []
     start = 0
     whole = Row(0, len(words), mirrored)
+    # An estimate from the whole sentence in one row, which saves laying out every candidate.
     lengths = place_words(words, whole, [structure(whole) for structure in structures], tags)
     lengths = [lengths[-1] - x for x in reversed(lengths)] if mirrored else lengths
     while start < len(words):
@@ -168,6 +170,7 @@ def place_words(words: Sequence[str], row: Row, drawings: Sequence[Drawing], tag
     for drawing in drawings:
         widths = drawing.widen_words([0.0, *widths, 0.0])[1:-1]
     least = least_gaps(widths)
+    # First measure the need for room, then widen all gaps alike, then add what is still missing.
     wide = _widened(least, drawings)
     more = min(EVEN, max((gap - small for gap, small in zip(wide[1:-1], least[1:-1], strict=True)), default=0.0))
     even = [least[0], *(gap + more for gap in least[1:-1]), *least[1:][-1:]]

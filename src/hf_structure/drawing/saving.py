@@ -29,6 +29,7 @@ def save_structures(structures: Sequence[Any], path: str | os.PathLike) -> None:
     if suffix in _SINGLE and number != 1:
         raise ValueError(f"{suffix} holds one picture, not {number}: .html and .conllu hold any number")
     content = _FORMS[suffix](structures)
+    # Written beside the file and renamed: an error leaves the old file as it was.
     with path_beside(path) as partial:
         partial.write_bytes(content)
 

@@ -50,6 +50,7 @@ STYLE = f"<style>@media screen and (prefers-color-scheme:dark){{{dark_rules()}}}
 
 def svg_picture(words: Sequence[str], size: tuple[float, float], elements: Iterable[str]) -> str:
     """Wraps elements into the `<svg>` element of a sentence."""
+    # `role` and `aria-label` let screen readers read the sentence.
     width, height = size
     return "\n".join(
         [

@@ -47,6 +47,7 @@ def flat_sources(
     waiting = list(roots)
     modules: dict[str, Module] = {}
     needed: dict[str, set[str]] = {}
+    # A search over definitions rather than modules, which may import each other.
     while waiting:
         source, name = waiting.pop()
         if source not in modules:
@@ -109,6 +110,7 @@ class Module:
         """Yields ranges of lines and their replacements, from top to bottom."""
         space = 0
         for statement in self.statements:
+            # Empty lines of removed statements are kept, so that the result stays formatted.
             space = max(space, statement.space)
             if statement.stays or statement.bound & names:
                 yield statement.start, statement.start + statement.space, [""] * space  # no less than was between

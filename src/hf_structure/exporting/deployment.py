@@ -96,6 +96,7 @@ def parsing_network(model: PreTrainedModel) -> ParsingNetwork:
     for kind, network in networks.items():
         if isinstance(model, kind):
             exportable = copy.deepcopy(network(model)).eval()
+            # `torch.export` would unroll an LSTM into an operator for each word.
             for module in list(exportable.modules()):
                 for name, child in module.named_children():
                     if isinstance(child, nn.LSTM):
@@ -106,8 +107,8 @@ def parsing_network(model: PreTrainedModel) -> ParsingNetwork:
 
 def export_parser(model: PreTrainedModel) -> ExportedProgram:
     """
-    A model's parsing network as exported by `torch.export`, with dynamic shapes. To load and run a program of UDGN,
-    import `hf_structure.exporting.deployment`, which defines its LSTM.
+    Exports a model's parsing network by `torch.export`, with dynamic shapes. To load and run a program of UDGN, import
+    `hf_structure.exporting.deployment` first, which defines its LSTM.
 
     Raises:
         ImportError: torch is older than 2.8.
@@ -117,6 +118,7 @@ def export_parser(model: PreTrainedModel) -> ExportedProgram:
     if not is_torch_greater_or_equal("2.8", accept_dev=True):
         raise ImportError(f"exporting a parser needs torch 2.8 or later; this is torch {torch.__version__}")
     size = {0: Dim("batch_size"), 1: Dim("seq_len", min=3)}
+    # Sizes of 0 and 1 would be compiled as constants.
     example = torch.zeros(2, 5, dtype=torch.long)
     inputs = example, torch.ones_like(example)
     with torch.no_grad():
@@ -189,6 +191,7 @@ def _onnx_lstm(op):
     """Translates the layer to ONNX. Its gates are input, output, forget, cell; torch's input, forget, cell, output."""
 
     def lstm(inputs, input_weight, hidden_weight, input_bias, hidden_bias):
+        # torch stacks the gates of a layer in one matrix.
         size = hidden_weight.shape[1]
 
         def gates(weights):

@@ -65,6 +65,7 @@ def export(
     if not force and output.exists() and any(output.iterdir()):
         raise ValueError(f"{output} is not empty: choose another folder, or replace its files with force (--force)")
     output.parent.mkdir(parents=True, exist_ok=True)
+    # Next to the output, so that finished files are moved by renaming.
     with TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as name:
         folder = Path(name)
         if isinstance(model, PreTrainedModel):
@@ -120,6 +121,7 @@ def _write_code(config: PreTrainedConfig, folder: Path) -> None:
     definitions = [(root.__module__, root.__name__) for root in roots]
     packages = _packages(roots)
     sources = flat_sources(definitions, _read, packages, partial(_defined, packages=packages))
+    # transformers copies the files that the entry imports when a loaded model is saved again.
     entry = type(config).__module__
     together = sorted({(flat_name(root.__module__), root.__name__) for root in roots if root.__module__ != entry})
     if together:

@@ -155,6 +155,7 @@ def read_results(folder: Path, kind: Kind, facts: CardFacts) -> list[EvalResult]
     results = []
     for key, value in scores.items():
         part, _, metric = key.partition("_")
+        # Results of an empty data set may be nan or infinite, which cards must not hold.
         if part in SPLITS and not any(word in key for word in NO_SCORES) and math.isfinite(value):
             data = ", ".join(facts.files.get(part, [])) or part
             words = metric.split("_")

@@ -30,7 +30,7 @@ def resolve_model(name: str | Path, revision: str | None = None, trust_remote_co
         trust_remote_code (`bool`): Also downloads code of the model.
 
     Raises:
-        ValueError: there is no such model; the message lists the places searched.
+        ValueError: there is no such model; the message lists all attempts.
     """
     name = str(name)
     if name in short_names():
@@ -58,6 +58,7 @@ def _download(name: str, revision: str, files: list[str]) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HTTPError
 
+    # Subfolders hold checkpoints of training or other formats.
     options = {"revision": revision, "ignore_patterns": ["*/*"]}
     try:
         folder = Path(snapshot_download(name, allow_patterns=files, **options))

@@ -78,6 +78,7 @@ def prepare(
     files = {file.name: file for file in sorted(folder.glob("*")) if _is_of_the_model(file)}
     if "config.json" not in files:
         raise ValueError(f"{folder} holds no model: there is no config.json in it")
+    # Pickled weights may run code when they are loaded.
     if not any(name.endswith(".safetensors") for name in files):
         raise ValueError(f"{folder} has no weights in safetensors: load the model and save it again")
     card = _card(folder, repo_id, license, language)
@@ -109,6 +110,7 @@ def publish(
     api = HfApi(token=token)
     with _readable(publication.repo_id):
         name = api.create_repo(publication.repo_id, private=private, exist_ok=True).repo_id
+        # A pull request brings a branch of its own.
         if revision and not create_pr:
             api.create_branch(name, branch=revision, exist_ok=True)
         changes = _changes(api, publication, name, revision)

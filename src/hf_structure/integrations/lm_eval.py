@@ -70,6 +70,7 @@ class StructureLM(Base):
     ):
         trust = kwargs.get("trust_remote_code") or False
         if isinstance(pretrained, str):
+            # lm_eval itself does not know short names.
             pretrained = resolve_model(pretrained, trust_remote_code=trust)
         if loads_masked(pretrained, trust) if isinstance(pretrained, str) else is_masked(pretrained):
             raise ValueError(
@@ -105,6 +106,7 @@ class StructureLM(Base):
         )
         answers = []
         for (texts, _, continuation), log_probs in zip(requests, rows, strict=True):
+            # False: see the class about the likeliest continuation.
             answers.append((sum(log_probs[-len(continuation) :]), False))
             if texts is not None:
                 self.cache_hook.add_partial("loglikelihood", texts, answers[-1])

@@ -78,6 +78,7 @@ class StructureParser(Pipe):
             try:
                 parsed = self._parse(docs)
             except Exception:
+                # Whatever is wrong with one document, the others must come out.
                 parsed = super().pipe(docs)
             yield from parsed
 
@@ -104,6 +105,7 @@ class StructureParser(Pipe):
             for doc, own in unknown:
                 own += _grouped(doc, sentence_spans(doc.text, line_breaks))
         else:
+            # Models find sentences within paragraphs; empty lines always end one.
             paragraphs = [
                 (own, tokens)
                 for doc, own in unknown

@@ -12,6 +12,7 @@ def lock_held_over_forks() -> RLock:
     so it would neither release the lock nor finish its work.
     """
     lock = RLock()
+    # Windows has no forks.
     if sys.platform != "win32":
         os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
     return lock

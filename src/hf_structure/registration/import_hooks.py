@@ -13,6 +13,7 @@ def import_after(module: str, ours: str) -> None:
     program may import the two in any order.
     """
     _Follower.waiting[module] = ours
+    # First, before the finders that find the module.
     if _Follower not in sys.meta_path:
         sys.meta_path.insert(0, _Follower)
     if module in sys.modules:

@@ -45,6 +45,7 @@ class Value:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns all fields as JSON-ready values; `from_dict` is the inverse."""
+        # Not `dataclasses.asdict`, which ignores `to_dict` of nested values.
         return {field.name: _json_ready(getattr(self, field.name)) for field in fields(self)}  # pyright: ignore[reportArgumentType]
 
     def __repr__(self) -> str:

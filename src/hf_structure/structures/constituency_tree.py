@@ -44,6 +44,7 @@ class ConstituencyTree(Drawn, Value):
     def __post_init__(self) -> None:
         freeze(self, "words", "spans", "labels", "tags")
         check_length(self.words, "tags", self.tags)
+        # In pre-order, so that equal trees compare equal in whatever order spans are given.
         order = span_order(self.spans, len(self.words))
         object.__setattr__(self, "spans", tuple((int(self.spans[i][0]), int(self.spans[i][1])) for i in order))
         if self.labels is not None:
@@ -117,6 +118,7 @@ class ConstituencyTree(Drawn, Value):
         tree = brackets.remove_traces()
         if tree is None:
             raise ValueError("the brackets hold no word")
+        # Spans of the stripped tree, words and tags of the whole: functions belong to labels alone.
         spans = (tree if functions else tree.strip_functions()).spans()
         words, tags = zip(*tree.leaves(), strict=True)
         labels = [label for _, _, label in spans]

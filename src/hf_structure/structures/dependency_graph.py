@@ -57,6 +57,7 @@ class DependencyGraph(Drawn, Value):
         check_probabilities(self.probabilities or (), lambda index: "the arc {} -> {}".format(*self.arcs[index]))
         check_log_probability(self.log_probability)
         arcs = [(int(head), int(word)) for head, word in self.arcs]
+        # Sorted, so that equal graphs compare equal in whatever order arcs are given.
         order = sorted(range(len(arcs)), key=arcs.__getitem__)
         for name, values in (("arcs", arcs), ("labels", self.labels), ("probabilities", self.probabilities)):
             if values is not None:
@@ -130,6 +131,7 @@ class DependencyGraph(Drawn, Value):
         if self.is_tree:
             labels = {word: label for (_, word), label in zip(self.arcs, self.labels or (), strict=False)}
             heads = [head for (head,) in self._heads()]
+            # Readers of basic trees then find the tree, too.
             sentence = sentence.with_heads(heads, [labels.get(word) or "_" for word in range(1, len(heads) + 1)])
         return str(sentence.with_column("deps", self.deps()))
 

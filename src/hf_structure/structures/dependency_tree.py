@@ -204,8 +204,8 @@ class DependencyTree(Drawn, Value, TreeOfWords):
 
     def to_displacy(self) -> dict[str, Any]:
         """
-        The tree for `spacy.displacy.render(..., style="dep", manual=True)`, which draws no root arcs, with parts of
-        speech and lemmas, as far as they are known.
+        Converts the tree to the input of `spacy.displacy.render(..., style="dep", manual=True)`, which draws no root
+        arcs, with parts of speech and lemmas if known.
         """
         unknown = [""] * len(self.words)
         columns = zip(self.words, self.texts("upos") or unknown, self.texts("lemma") or unknown, strict=True)
@@ -224,7 +224,7 @@ class DependencyTree(Drawn, Value, TreeOfWords):
 
     def to_svg(self, tags: Sequence[str] | None = None, width: float | None = None) -> str:
         """
-        The tree as an SVG picture; `tags`, or else the parts of speech that are known, are written under the words. A
+        Draws the tree as an SVG picture, with `tags` (by default the known parts of speech) under the words. A
         sentence longer than `width` pixels takes several rows.
         """
         from hf_structure.drawing.dependency import dependency_svg
@@ -233,7 +233,7 @@ class DependencyTree(Drawn, Value, TreeOfWords):
         return dependency_svg(self.words, self.heads, self.labels, self.probabilities, tags, width)
 
     def texts(self, column: str) -> list[str] | None:
-        """The values of a column, empty for words that the model did not see."""
+        """Returns the values of a column, empty for words that the model did not see."""
         values = self.columns.get(column)
         return None if values is None else [value or "" for value in values]
 

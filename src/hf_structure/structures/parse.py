@@ -194,6 +194,7 @@ class Parse(Drawn, Value, TreeOfWords):
 
     def _with_spaces(self, written: str) -> str:
         """Adds `SpacesAfter` to MISC of the tokens of a sentence."""
+        # Read back, since multiword tokens take the note instead of their words.
         [sentence] = read_conllu(written.split("\n"))
         text = self.text or ""
         spans = self.word_spans or ()

@@ -99,6 +99,7 @@ class Parses(list):
     def _repr_html_(self) -> str:
         from hf_structure.drawing.html import picture
 
+        # A notebook with thousands of pictures is slow to open.
         parses = [parse for parse in self._parses() if parse is not None]
         more = len(parses) - SHOWN
         shown = "\n".join(picture(parsed) for parsed in parses[:SHOWN])

@@ -21,6 +21,7 @@ def words_frame(parses: Iterable[tuple[int, Any]]) -> "pandas.DataFrame":
     except ImportError as error:
         raise ImportError("a data frame needs pandas: pip install 'hf_structure[tables]'") from error
     parses = list(parses)
+    # A dictionary keeps the order of columns, unlike a set.
     predicted = {name: None for _, parse in parses for word in parse or () for name in word.columns}
     frame = pandas.DataFrame(_rows(parses, predicted), columns=[*_COLUMNS, *predicted])
     return frame.astype(dict.fromkeys(_WHOLE, "Int64"))
@@ -33,6 +34,7 @@ def _rows(parses: Iterable[tuple[int, Any]], predicted: Iterable[str]) -> Iterat
             continue
         token = 0
         for word in parse:
+            # The first word of a multiword token begins it; the others continue it.
             token += word.multiword_token is None or word.multiword_token[0] == word.number
             span = (None, None) if word.span is None else (parse.start + offset for offset in word.span)
             own = (token, word.number, word.form, word.head, word.relation, word.probability)

@@ -115,6 +115,7 @@ class TreeOfWords:
         words = self._words()
         up = _climb(words, _number(start, words))
         down = _climb(words, _number(end, words))
+        # The lowest common ancestor.
         meeting = next((number for number in up if number in down), None)
         if meeting is None:
             raise ValueError(f"no path leads from {words[up[0] - 1]} to {words[down[0] - 1]}")
