@@ -222,6 +222,7 @@ def _with_deviation(score: float, deviation: float | None) -> str:
 
 def _print_csv(metric: str, names: Sequence[str], found: list[dict], options: argparse.Namespace) -> None:
     columns = {"metric": metric, "first_system": names[0], "second_system": names[1]}
+    # R and pandas read `NA` as a missing value.
     writer = csv.DictWriter(sys.stdout, [*columns, *found[0]], restval="NA", lineterminator="\n")
     writer.writeheader()
     writer.writerows(

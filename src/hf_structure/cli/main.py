@@ -150,6 +150,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", required=True)
+    # In the order of the help.
     parts = (add_parse, add_score, add_compare, add_evaluate, add_analyze, add_agree, add_consensus, add_count)
     for add in (*parts, add_render, add_train, add_export, add_publish, add_models):
         add(commands)

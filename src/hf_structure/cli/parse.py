@@ -110,6 +110,7 @@ def _write(results: Iterator[Result], options: argparse.Namespace, file: IO[str]
     skipped: list[str] = []
     numbered = _numbered(results, skipped)
     if options.format == "html":
+        # A page has one head and one title, so it is written at once.
         file.write(render_html([parsed for _, parsed in numbered]))
         return skipped
     write = partial(write_conllu, spaces_after=True) if options.spaces_after else WRITERS[options.format]

@@ -44,6 +44,7 @@ def results_of(
     """
     from tqdm import tqdm
 
+    # On a terminal alone: bars would fill log files.
     with tqdm(unit=" sentences", disable=not (show_progress and sys.stderr.isatty())) as bar:
         for name in files:
             for pair in _results_of_file(chunks(read(name), *sizes, name == "-" and is_live()), process, failures):

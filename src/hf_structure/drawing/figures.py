@@ -208,6 +208,7 @@ def plot_curves(
                 means = list(map(mean, values))
                 color = f"C{number}"
                 axes.plot(sizes, means, marker, ls="-", color=color, label=name)
+                # A single run has no deviation: nan draws no bar.
                 deviations = [stdev(each) if len(each) > 1 else math.nan for each in values]
                 axes.errorbar(sizes, means, deviations, fmt="none", ecolor=color, capsize=3)
         axes.set_xscale("log" if log else "linear")

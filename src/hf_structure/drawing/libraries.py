@@ -37,6 +37,7 @@ def dependency_to_nltk(
         label if head else "ROOT" for head, label in zip(heads, labels or [UNLABELLED] * len(heads), strict=True)
     ]
     rows = zip(range(1, len(words) + 1), words, *fields, heads, relations, unknown, unknown, strict=True)
+    # nltk reads dependency trees only as text, in the ten columns of CoNLL.
     lines = ("\t".join("_" if value in (None, "") else str(value) for value in row) for row in rows)
     return DependencyGraph("\n".join(lines), cell_separator="\t", top_relation_label="ROOT")
 
@@ -79,6 +80,7 @@ def set_columns(tokens: Sequence["Token"], columns: Mapping[str, Sequence[Any]])
     from spacy.tokens import Token
 
     for name, values in columns.items():
+        # Extensions are global in spaCy, and may be set only once.
         if name not in (*SPACY, "feats") and not Token.has_extension(name):
             Token.set_extension(name, default=None)
         for token, value in zip(tokens, values, strict=True):

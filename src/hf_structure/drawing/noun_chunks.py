@@ -30,9 +30,11 @@ def noun_chunks(doclike: Union["Doc", "Span"]) -> Iterator[tuple[int, int, int]]
     from spacy.errors import Errors
 
     if not doclike.doc.has_annotation("DEP"):
+        # The error that spaCy's own iterators raise.
         raise ValueError(Errors.E029)
     label = doclike.doc.vocab.strings.add("NP")
     nouns = [token for token in doclike if token.pos_ in NOUNS and _relation(token) in PHRASES]
+    # Of chunks with one start, the longest comes first; chunks inside of it are skipped.
     found = sorted(((_start(noun), _end(noun)) for noun in nouns), key=lambda chunk: (chunk[0], -chunk[1]))
     last = 0
     for start, end in found:

@@ -61,6 +61,7 @@ def _module_of(file: Path) -> tuple[Path, str]:
     """Returns the folder from which Python imports a file, and the file's dotted name, including its package."""
     folder = file.parent
     name = file.stem
+    # A file of a package may import its siblings, so it is imported by its full name.
     while (folder / "__init__.py").is_file():
         name = f"{folder.name}.{name}"
         folder = folder.parent

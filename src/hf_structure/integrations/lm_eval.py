@@ -96,6 +96,7 @@ class StructureLM(Base):
         """Returns log-probabilities of continuations given contexts; for models without graphs, lm_eval's own."""
         if self.beam_size is None:
             return super()._loglikelihood_tokens(requests, disable_tqdm=disable_tqdm, **kwargs)
+        # Of several processes, only the first shows progress.
         rows = running_text_log_probs(
             self.model,
             self.tokenizer,

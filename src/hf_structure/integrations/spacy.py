@@ -198,6 +198,7 @@ def _annotate(doc: Doc, parses: Iterable[tuple[Sequence[Token], Parse | None]]) 
     relations = [unlabelled] * len(doc)
     for tokens, parsed in parses:
         if parsed is None:
+            # The first word keeps a head, itself, so that the sentence stays in `doc.sents`.
             for token in tokens[1:]:
                 relations[token.i] = MISSING
             continue

@@ -45,6 +45,7 @@ class _AutoParser(_BaseAutoModelClass):
     def from_pretrained(cls, pretrained_model_name_or_path, *args, trust_remote_code: bool = False, **kwargs):
         name = pretrained_model_name_or_path
         trust = {"trust_remote_code": trust_remote_code}
+        # Loading a model starts the threads of torch, which forks would lack.
         compute_alone_in_forks()
         with LOADING:
             if trust_remote_code:

@@ -70,6 +70,7 @@ class DependencyTree(Drawn, Value, TreeOfWords):
     def __post_init__(self) -> None:
         names = ("heads", "labels", "probabilities", "label_probabilities")
         freeze(self, "words", *names)
+        # A copy, so that changes of the given dictionary do not reach the tree.
         object.__setattr__(self, "columns", {name: as_tuple(values) for name, values in self.columns.items()})
         for name, values in {**{name: getattr(self, name) for name in names}, **self.columns}.items():
             check_length(self.words, name, values)

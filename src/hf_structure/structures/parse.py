@@ -101,6 +101,7 @@ class Parse(Drawn, Value, TreeOfWords):
         check_length(self.words, "word_spans", self.word_spans)
         for name in _PARTS:
             part = getattr(self, name)
+            # Fewer words are allowed: punctuation may be left out of a structure.
             if part is not None and len(part.words) > len(self.words):
                 raise ValueError(f"{name} has {len(part.words)} words, but the sentence has {len(self.words)}")
         if self.dependency and self.constituency and self.dependency.words != self.constituency.words:
