@@ -15,8 +15,9 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+import hf_structure
 from hf_structure.hub.bundled import bundled_models
-from hf_structure.models.families import FAMILIES
+from hf_structure.models.families import FAMILIES, Family
 from hf_structure.version import __version__
 
 ROOT = Path(__file__).parents[1]
@@ -68,15 +69,22 @@ def model_table() -> str:
     return "\n".join([MODELS, *rows])
 
 
+def _public_path(family: Family, name: str) -> str:
+    """The shortest path of a class: the package itself has configurations and main models."""
+    public = name.rpartition(".")[2]
+    return f"hf_structure.{public}" if public in hf_structure.__all__ else f"{family.package}.{name}"
+
+
 def family_reference() -> str:
     """What the families give, by their default configurations, and the reference of their classes."""
     rows, sections = [], []
     for family in FAMILIES.values():
-        names = [name.rpartition(".")[2] for name in (family.config_class, *family.classes)]
-        names.append(names[0].replace("Config", "PreTrainedModel"))
+        module, _, _ = next(iter(family.classes)).rpartition(".")
+        base = family.config_class.rpartition(".")[2].replace("Config", "PreTrainedModel")
+        names = [_public_path(family, name) for name in (family.config_class, *family.classes, f"{module}.{base}")]
         title = family.title.partition(":")[0]
         sections.append(f"## {title}\n\n{family.title}.\n\n{family.citation}")
-        sections += [f"::: hf_structure.{name}" for name in names]
+        sections += [f"::: {name}" for name in names]
         gives = family.load(family.config_class)().abilities
         columns = ", ".join(column.name.replace("_", " ") for column in gives.columns)
         cells = [title, ", ".join(gives.structures), columns, ", ".join(gives.decoders)]

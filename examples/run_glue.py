@@ -59,8 +59,9 @@ from transformers import (
 )
 
 import hf_structure
-from hf_structure import GraphCollator, WordCollator, add_tapes
+from hf_structure import GraphCollator, WordCollator
 from hf_structure.algorithms.graph import TapeFeatures
+from hf_structure.corpora.graph_batches import add_tapes
 from hf_structure.corpora.tasks import TASKS, SentenceCollator, Task, TaskCollator, read_table, task_examples
 from hf_structure.models.abilities import abilities_of
 from hf_structure.parsing.encoding import seen_mask

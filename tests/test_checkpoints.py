@@ -13,6 +13,7 @@ import hf_structure
 from hf_structure.algorithms.distance import decode_trees
 from hf_structure.algorithms.spanning_tree import arc_marginals, max_spanning_tree
 from hf_structure.exporting.deployment import export_parser
+from hf_structure.hub.locating import short_names
 from hf_structure.models.abilities import abilities_of
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -29,7 +30,7 @@ MASKED = ["structformer-en", "udgn-en"]
 
 
 def test_every_checkpoint_is_under_test():
-    assert hf_structure.short_names() == sorted(MEGABYTES)
+    assert short_names() == sorted(MEGABYTES)
 
 
 @pytest.mark.parametrize("name", MEGABYTES)

@@ -188,3 +188,12 @@ def test_structured_models_are_known_by_their_records(file):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE):
             imported |= {*(node.module or "").split("."), *(alias.name for alias in node.names)}
     assert not imported & names
+
+
+def test_commands_do_not_import_the_command_line():
+    """`cli.main` imports every command: a command that imports it back makes a circle."""
+    commands = [module for module in FILES if room_of(module) == "cli" and not module.endswith((".main", "__main__"))]
+    for module in commands:
+        source = FILES[module].read_text(encoding="utf-8")
+        imported = {getattr(node, "module", None) for node, _ in imports_of(ast.parse(source))}
+        assert "hf_structure.cli.main" not in imported, module

@@ -107,9 +107,12 @@ def test_what_type_checkers_see():
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
-def test_classes_of_families_are_exported(family):
-    for name in (family.config_class, *family.classes):
+def test_configurations_and_main_classes_of_families_are_exported(family):
+    exported = [name for name in family.classes if name.rpartition(".")[2] in hf_structure.__all__]
+    assert exported
+    for name in (family.config_class, *exported):
         assert getattr(hf_structure, name.rpartition(".")[2]) is family.load(name)
+    assert all(isinstance(family.load(name), type) for name in family.classes)
     assert family.load(family.config_class).model_type == family.model_type
 
 

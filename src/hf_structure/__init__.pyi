@@ -2,12 +2,8 @@ from hf_structure.corpora.collators import MaskedWordCollator as MaskedWordColla
 from hf_structure.corpora.collators import ParsingCollator as ParsingCollator
 from hf_structure.corpora.collators import WordCollator as WordCollator
 from hf_structure.corpora.graph_batches import GraphCollator as GraphCollator
-from hf_structure.corpora.graph_batches import add_tapes as add_tapes
 from hf_structure.exporting.folder import export as export
 from hf_structure.hub.locating import resolve_model as resolve_model
-from hf_structure.hub.locating import short_names as short_names
-from hf_structure.models.abilities import Abilities as Abilities
-from hf_structure.models.abilities import Column as Column
 from hf_structure.models.families import Family as Family
 from hf_structure.models.families import register_family as register_family
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import (
@@ -16,93 +12,49 @@ from hf_structure.models.g2g_transformer.configuration_g2g_transformer import (
 from hf_structure.models.g2g_transformer.modeling_g2g_transformer import (
     G2GTransformerForParsing as G2GTransformerForParsing,
 )
-from hf_structure.models.g2g_transformer.modeling_g2g_transformer import G2GTransformerModel as G2GTransformerModel
-from hf_structure.models.g2g_transformer.modeling_g2g_transformer import (
-    G2GTransformerPreTrainedModel as G2GTransformerPreTrainedModel,
-)
-from hf_structure.models.gilt.cache_gilt import GraphCache as GraphCache
 from hf_structure.models.gilt.classification_gilt import GiLTForSequenceClassification as GiLTForSequenceClassification
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig as GiLTConfig
 from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM as GiLTForCausalLM
-from hf_structure.models.gilt.modeling_gilt import GiLTModel as GiLTModel
-from hf_structure.models.gilt.modeling_gilt import GiLTPreTrainedModel as GiLTPreTrainedModel
-from hf_structure.models.modeling_outputs import DecoderOutput as DecoderOutput
-from hf_structure.models.pushdown.cache_pushdown import StackCache as StackCache
 from hf_structure.models.pushdown.configuration_pushdown import PushdownLMConfig as PushdownLMConfig
 from hf_structure.models.pushdown.modeling_pushdown import PushdownLMForCausalLM as PushdownLMForCausalLM
-from hf_structure.models.pushdown.modeling_pushdown import PushdownLMModel as PushdownLMModel
-from hf_structure.models.pushdown.modeling_pushdown import PushdownLMPreTrainedModel as PushdownLMPreTrainedModel
 from hf_structure.models.rng_transformer.configuration_rng_transformer import (
     RNGTransformerConfig as RNGTransformerConfig,
 )
 from hf_structure.models.rng_transformer.modeling_rng_transformer import (
     RNGTransformerForParsing as RNGTransformerForParsing,
 )
-from hf_structure.models.rng_transformer.modeling_rng_transformer import RNGTransformerModel as RNGTransformerModel
-from hf_structure.models.rng_transformer.modeling_rng_transformer import (
-    RNGTransformerPreTrainedModel as RNGTransformerPreTrainedModel,
-)
 from hf_structure.models.structformer.classification_structformer import (
     StructFormerForSequenceClassification as StructFormerForSequenceClassification,
 )
-from hf_structure.models.structformer.classification_structformer import (
-    StructFormerForTokenClassification as StructFormerForTokenClassification,
-)
 from hf_structure.models.structformer.configuration_structformer import StructFormerConfig as StructFormerConfig
 from hf_structure.models.structformer.modeling_structformer import StructFormerForMaskedLM as StructFormerForMaskedLM
-from hf_structure.models.structformer.modeling_structformer import StructFormerModel as StructFormerModel
-from hf_structure.models.structformer.modeling_structformer import (
-    StructFormerPreTrainedModel as StructFormerPreTrainedModel,
-)
-from hf_structure.models.transformer_grammar.cache_transformer_grammar import GrammarCache as GrammarCache
 from hf_structure.models.transformer_grammar.configuration_transformer_grammar import (
     TransformerGrammarConfig as TransformerGrammarConfig,
 )
 from hf_structure.models.transformer_grammar.modeling_transformer_grammar import (
     TransformerGrammarForCausalLM as TransformerGrammarForCausalLM,
 )
-from hf_structure.models.transformer_grammar.modeling_transformer_grammar import (
-    TransformerGrammarModel as TransformerGrammarModel,
-)
-from hf_structure.models.transformer_grammar.modeling_transformer_grammar import (
-    TransformerGrammarPreTrainedModel as TransformerGrammarPreTrainedModel,
-)
 from hf_structure.models.udgn.classification_udgn import UDGNForSequenceClassification as UDGNForSequenceClassification
-from hf_structure.models.udgn.classification_udgn import UDGNForTokenClassification as UDGNForTokenClassification
 from hf_structure.models.udgn.configuration_udgn import UDGNConfig as UDGNConfig
 from hf_structure.models.udgn.modeling_udgn import UDGNForMaskedLM as UDGNForMaskedLM
-from hf_structure.models.udgn.modeling_udgn import UDGNModel as UDGNModel
-from hf_structure.models.udgn.modeling_udgn import UDGNPreTrainedModel as UDGNPreTrainedModel
 from hf_structure.parsing.loaded import release_models as release_models
 from hf_structure.parsing.options import ParseOptions as ParseOptions
 from hf_structure.parsing.parse import parse as parse
 from hf_structure.parsing.parser import Parser as Parser
-from hf_structure.parsing.pipelines import ConstituencyParsingPipeline as ConstituencyParsingPipeline
-from hf_structure.parsing.pipelines import DependencyParsingPipeline as DependencyParsingPipeline
-from hf_structure.parsing.pipelines import GraphParsingPipeline as GraphParsingPipeline
-from hf_structure.probing.word_arrays import WordArrays as WordArrays
 from hf_structure.probing.word_arrays import word_arrays as word_arrays
 from hf_structure.registration.auto import AutoModelForConstituencyParsing as AutoModelForConstituencyParsing
 from hf_structure.registration.auto import AutoModelForDependencyParsing as AutoModelForDependencyParsing
 from hf_structure.scoring.score_table import score_table as score_table
 from hf_structure.scoring.scoring import SentenceScore as SentenceScore
-from hf_structure.scoring.scoring import corpus_scores as corpus_scores
 from hf_structure.scoring.scoring import score as score
 from hf_structure.structures.constituency_tree import ConstituencyTree as ConstituencyTree
 from hf_structure.structures.dependency_graph import DependencyGraph as DependencyGraph
 from hf_structure.structures.dependency_tree import DependencyTree as DependencyTree
-from hf_structure.structures.distances import SyntacticDistances as SyntacticDistances
 from hf_structure.structures.parse import Parse as Parse
 from hf_structure.structures.parses import Parses as Parses
-from hf_structure.text.graphs import load_graphs as load_graphs
-from hf_structure.text.graphs import to_graph_dataset as to_graph_dataset
-from hf_structure.text.pre_tokenization import prepare_for_pipelines as prepare_for_pipelines
 from hf_structure.text.tokenization import build_word_tokenizer as build_word_tokenizer
 from hf_structure.text.tokenization import encode_subwords as encode_subwords
 from hf_structure.text.tokenization import encode_words as encode_words
-from hf_structure.text.tokenization import inner_pieces as inner_pieces
-from hf_structure.text.tokenization import number_words as number_words
 from hf_structure.text.tokenization import train_subword_tokenizer as train_subword_tokenizer
 from hf_structure.text.tokenization import train_word_tokenizer as train_word_tokenizer
-from hf_structure.text.tokenization import word_start_mask as word_start_mask
 from hf_structure.version import __version__ as __version__

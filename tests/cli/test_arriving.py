@@ -1,3 +1,7 @@
+import signal
+import subprocess
+import sys
+
 import pytest
 
 from hf_structure.cli.arriving import chunks
@@ -47,3 +51,24 @@ def test_no_more_than_the_most_at_once():
     sizes = [len(chunk) for chunk in chunks(iter(range(100)), 1, 5, live=True)]
     assert sum(sizes) == 100
     assert max(sizes) <= 5
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows sends no SIGINT to one process")
+def test_ctrl_c_ends_a_program_that_waits_for_lines():
+    """Python must not abort because the thread that reads holds the lock of standard input."""
+    program = """
+import signal
+from hf_structure.cli.arriving import chunks, standard_input
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for chunk in chunks(iter(standard_input()), 1, 1, live=True):
+    print(chunk, flush=True)
+"""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", program], **pipes) as process:
+        process.stdin.write(b"a line\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"[b'a line\\n']\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == -signal.SIGINT
+        assert b"Fatal Python error" not in process.stderr.read()

@@ -85,7 +85,7 @@ def test_options_that_need_others(fail, files, tmp_path):
 
 
 def test_what_is_missing_is_said_before_anything_is_parsed(fail, structformer, tmp_path, monkeypatch):
-    monkeypatch.setattr("hf_structure.cli.main.main", None)  # what parses
+    monkeypatch.setattr("hf_structure.parsing.parser.Parser", None)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.txt").write_text("the dog saw the cat\n")
     call = ["agree", structformer, "nowhere", "--text"]

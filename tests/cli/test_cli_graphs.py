@@ -10,13 +10,14 @@ from matplotlib.image import imread
 from tiny_models import new_gilt, new_pushdown
 from transformers import AutoTokenizer
 
-from hf_structure import DependencyGraph, load_graphs, parse
+from hf_structure import DependencyGraph, parse
 from hf_structure.cli import figures
 from hf_structure.drawing.attention_figures import plot_attention
 from hf_structure.drawing.graph_figures import plot_circuits
 from hf_structure.metrics import arc_scores
 from hf_structure.probing.attention import sentence_attention
 from hf_structure.text.conllu import read_conllu
+from hf_structure.text.graphs import load_graphs
 from hf_structure.text.reading import unread_sentences
 from hf_structure.text.sdp import read_sdp
 

@@ -1,13 +1,13 @@
 import json
 
-import hf_structure
 from hf_structure.hub.bundled import bundled_models
+from hf_structure.hub.locating import short_names
 
 
 def test_table(run):
     header, *rows = run("models").partition("\n\n")[0].splitlines()
     assert header.split()[0] == "name"
-    assert [row.split()[0] for row in rows] == hf_structure.short_names()
+    assert [row.split()[0] for row in rows] == short_names()
     (fast,) = (row for row in rows if row.startswith("rngt-en-fast"))
     for cell in ("dependency trees, tags, lemmas, sentences", "cc-by-sa-4.0", "LAS 88.7", "2,764"):
         assert cell in fast
@@ -19,7 +19,7 @@ def test_model_that_is_too_large(run):
 
 def test_json(run):
     models = {model["name"]: model for model in json.loads(run("models", "--format", "json"))}
-    assert list(models) == hf_structure.short_names()
+    assert list(models) == short_names()
     assert models["structformer-en"]["gives"] == ["constituency trees", "dependency trees"]
     assert [name for name, model in models.items() if not model["needs_treebank"]] == ["structformer-en", "udgn-en"]
     assert models["gilt-en"]["gives"] == ["dependency graphs"]

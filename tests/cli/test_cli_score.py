@@ -7,10 +7,10 @@ import pytest
 from tiny_models import randomise, save, unigram_tokenizer
 from transformers import GPT2Config
 
-from hf_structure import GiLTConfig, GiLTForCausalLM, corpus_scores, score
+from hf_structure import GiLTConfig, GiLTForCausalLM, score
 from hf_structure.cli import results as cli_results
 from hf_structure.cli import score as cli_score
-from hf_structure.scoring.scoring import count_falls
+from hf_structure.scoring.scoring import corpus_scores, count_falls
 from hf_structure.text.sentences import SourceSentence
 
 TEXT = "The cat can't sleep.\nDogs chase \t cats.\n"

@@ -1,6 +1,7 @@
 """Links of all documents lead somewhere, on GitHub and in the site, which has a place for every document and name."""
 
 import json
+import pkgutil
 import re
 import shutil
 from functools import cache
@@ -110,11 +111,25 @@ def test_all_public_names_are_in_the_reference():
     shown = set(re.findall(r"^::: hf_structure\.(\w+)$", reference, re.MULTILINE))
     assert "<!-- families -->" in reference
     for family in FAMILIES.values():
-        names = [name.rpartition(".")[2] for name in (family.config_class, *family.classes)]
-        shown |= {*names, names[0].replace("Config", "PreTrainedModel")}
+        names = {name.rpartition(".")[2] for name in (family.config_class, *family.classes)}
+        shown |= names & {*hf_structure.__all__}
     missing = {*hf_structure.__all__} - shown - {"__version__"}
     assert not missing, "docs/reference: add " + ", ".join(f"::: hf_structure.{name}" for name in sorted(missing))
     assert shown <= {*hf_structure.__all__}
+
+
+def test_names_of_the_reference_exist():
+    """A module, or what it defines: where readers of the reference import it from."""
+    reference = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("docs/reference/*.md"))
+    names = re.findall(r"^::: (hf_structure\.\S+)$", reference, re.MULTILINE)
+    assert len(names) == len(set(names)) > 40
+    for name in names:
+        assert pkgutil.resolve_name(name) is not None
+
+
+def test_no_more_public_names_than_a_reader_remembers():
+    """All others are imported from their modules."""
+    assert len(hf_structure.__all__) <= 46
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

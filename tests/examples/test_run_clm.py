@@ -17,13 +17,9 @@ from safetensors.torch import load_file
 from tokenizers import ByteLevelBPETokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
 
-from hf_structure import (
-    GiLTForCausalLM,
-    GraphCollator,
-    PushdownLMForCausalLM,
-    TransformerGrammarForCausalLM,
-    inner_pieces,
-)
+from hf_structure import GiLTForCausalLM, PushdownLMForCausalLM, TransformerGrammarForCausalLM
+from hf_structure.corpora.graph_batches import GraphCollator
+from hf_structure.text.tokenization import inner_pieces
 from hf_structure.training import scripts
 
 command = partial(running.command, "run_clm.py")

@@ -10,10 +10,11 @@ from test_modeling_structformer import tiny_model as tiny_structformer
 from test_modeling_udgn import tiny_model as tiny_udgn
 from torch.testing import assert_close
 
-from hf_structure import RNGTransformerConfig, RNGTransformerForParsing, StructFormerConfig, StructFormerModel
+from hf_structure import RNGTransformerConfig, RNGTransformerForParsing, StructFormerConfig
 from hf_structure.algorithms.distance import decode_trees
 from hf_structure.algorithms.spanning_tree import arc_marginals, find_heads
 from hf_structure.exporting.deployment import export_onnx, export_parser, parsing_network
+from hf_structure.models.structformer.modeling_structformer import StructFormerModel
 
 MODELS = {
     "udgn": lambda: tiny_udgn(),

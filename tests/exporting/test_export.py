@@ -21,7 +21,6 @@ from transformers.dynamic_module_utils import get_imports
 import hf_structure
 from hf_structure import (
     AutoModelForDependencyParsing,
-    DependencyParsingPipeline,
     GiLTForCausalLM,
     UDGNConfig,
     UDGNForMaskedLM,
@@ -31,6 +30,7 @@ from hf_structure import (
 )
 from hf_structure.cli.main import main
 from hf_structure.exporting import folder as exporting_folder
+from hf_structure.parsing.pipelines import DependencyParsingPipeline
 
 CONFIGURATION = '''\
 """Of a family that this package knows nothing of."""

@@ -14,6 +14,7 @@ from hf_structure import UDGNForMaskedLM
 from hf_structure.cli.main import main
 from hf_structure.hub.locating import resolve_model
 from hf_structure.hub.publishing import UnknownLicenseError, prepare, publish
+from hf_structure.models.families import FAMILIES
 from hf_structure.modules.publishing import PublishingMixin
 
 FILES = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
@@ -216,8 +217,10 @@ def test_save_pretrained_that_pushes(hub, udgn, tmp_path):
 
 
 def test_every_family_publishes_in_this_way():
-    bases = [getattr(hf_structure, name) for name in hf_structure.__all__ if name.endswith("PreTrainedModel")]
-    assert len(bases) >= 5
+    classes = [family.load(name) for family in FAMILIES.values() for name in family.classes]
+    bases = {base for each in classes for base in each.__mro__ if base.__module__.startswith("hf_structure.models.")}
+    bases = [base for base in bases if base.__name__.endswith("PreTrainedModel")]
+    assert len(bases) == len(FAMILIES)
     for base in bases:
         assert issubclass(base, PublishingMixin)
         assert base.push_to_hub is PublishingMixin.push_to_hub is not PreTrainedModel.push_to_hub

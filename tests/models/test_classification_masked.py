@@ -7,11 +7,11 @@ from classification_common import ClassificationBattery, batch_of, texts_of
 from hf_structure import (
     StructFormerForMaskedLM,
     StructFormerForSequenceClassification,
-    StructFormerForTokenClassification,
     UDGNForMaskedLM,
     UDGNForSequenceClassification,
-    UDGNForTokenClassification,
 )
+from hf_structure.models.structformer.classification_structformer import StructFormerForTokenClassification
+from hf_structure.models.udgn.classification_udgn import UDGNForTokenClassification
 
 
 class TestUDGN(ClassificationBattery):

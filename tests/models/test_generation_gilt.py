@@ -16,9 +16,11 @@ from transformers.generation import (
 )
 from transformers.generation.streamers import BaseStreamer
 
-from hf_structure import GiLTForCausalLM, GraphCache, encode_subwords, number_words, train_subword_tokenizer
+from hf_structure import GiLTForCausalLM, encode_subwords, train_subword_tokenizer
 from hf_structure.algorithms.graph import new_arcs, replay
+from hf_structure.models.gilt.cache_gilt import GraphCache
 from hf_structure.models.gilt.generation_gilt import GraphWriter, cut, token_kinds
+from hf_structure.text.tokenization import number_words
 
 BOS, EOS, PAD = 2, 3, 1
 WORD_STARTS = torch.arange(30) % 3 == 0

@@ -26,16 +26,12 @@ from transformers import (
     RobertaModel,
 )
 
-from hf_structure import (
-    AutoModelForDependencyParsing,
-    G2GTransformerConfig,
-    G2GTransformerForParsing,
-    G2GTransformerModel,
-)
+from hf_structure import AutoModelForDependencyParsing, G2GTransformerConfig, G2GTransformerForParsing
 from hf_structure.algorithms.transitions import LEFT_ARC, RIGHT_ARC, SHIFT, SWAP, TransitionStates, oracle_path
 from hf_structure.algorithms.trees import is_projective, is_tree
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import VARIANTS
 from hf_structure.models.g2g_transformer.decoding_g2g_transformer import Candidates, Hypotheses, _choose
+from hf_structure.models.g2g_transformer.modeling_g2g_transformer import G2GTransformerModel
 from hf_structure.models.g2g_transformer.states_g2g_transformer import (
     length_groups,
     state_sequences,

@@ -34,8 +34,10 @@ from transformers import (
     TrainingArguments,
 )
 
-from hf_structure import GiLTConfig, GiLTForCausalLM, GiLTModel, GraphCache, GraphCollator
+from hf_structure import GiLTConfig, GiLTForCausalLM, GraphCollator
 from hf_structure.algorithms.graph import TapeFeatures, arc_statistics, best_arcs, expand_tapes, new_arcs, prefix_tapes
+from hf_structure.models.gilt.cache_gilt import GraphCache
+from hf_structure.models.gilt.modeling_gilt import GiLTModel
 from hf_structure.models.gilt.scorer_gilt import DependencyScorer
 from hf_structure.modules.structured_lm.backbones import ADAPTERS, attention_modules
 from hf_structure.modules.structured_lm.configuration import BASE_MODEL_TYPES

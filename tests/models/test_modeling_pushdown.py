@@ -20,9 +20,11 @@ from tiny_models import randomise_biases
 from torch.testing import assert_close
 from transformers import AutoModel, AutoModelForCausalLM, DynamicCache
 
-from hf_structure import PushdownLMConfig, PushdownLMForCausalLM, PushdownLMModel, StackCache
+from hf_structure import PushdownLMConfig, PushdownLMForCausalLM
 from hf_structure.algorithms.attachments import spans_to_attachments
 from hf_structure.algorithms.stack import replay_stacks
+from hf_structure.models.pushdown.cache_pushdown import StackCache
+from hf_structure.models.pushdown.modeling_pushdown import PushdownLMModel
 from hf_structure.modules.structured_lm.backbones import attention_modules
 from hf_structure.modules.structured_lm.tape_attention import TapeLookup
 from hf_structure.modules.structured_lm.transformer_xl import sinusoids

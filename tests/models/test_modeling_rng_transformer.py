@@ -22,15 +22,10 @@ from transformers import (
     RobertaModel,
 )
 
-from hf_structure import (
-    AutoModelForDependencyParsing,
-    RNGTransformerConfig,
-    RNGTransformerForParsing,
-    RNGTransformerModel,
-)
+from hf_structure import AutoModelForDependencyParsing, RNGTransformerConfig, RNGTransformerForParsing
 from hf_structure.algorithms.spanning_tree import max_spanning_tree
 from hf_structure.algorithms.trees import is_projective, is_tree
-from hf_structure.models.rng_transformer.modeling_rng_transformer import Graph, Round
+from hf_structure.models.rng_transformer.modeling_rng_transformer import Graph, RNGTransformerModel, Round
 
 SIZES = {
     "vocab_size": 30,

@@ -14,11 +14,11 @@ from hf_structure import (
     AutoModelForDependencyParsing,
     StructFormerConfig,
     StructFormerForMaskedLM,
-    StructFormerModel,
 )
 from hf_structure.algorithms.distance import calibrate, distances_to_spans, joint_trees
 from hf_structure.algorithms.trees import is_projective, is_tree
 from hf_structure.models.structformer import modeling_structformer
+from hf_structure.models.structformer.modeling_structformer import StructFormerModel
 
 SIZES = {
     "vocab_size": 30,

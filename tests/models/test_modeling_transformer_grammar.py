@@ -11,14 +11,11 @@ from tiny_models import randomise_biases
 from torch.testing import assert_close
 from transformers import AutoModel, AutoModelForCausalLM, DynamicCache
 
-from hf_structure import (
-    GrammarCache,
-    TransformerGrammarConfig,
-    TransformerGrammarForCausalLM,
-    TransformerGrammarModel,
-)
+from hf_structure import TransformerGrammarConfig, TransformerGrammarForCausalLM
 from hf_structure.models.transformer_grammar.actions_transformer_grammar import at_tokens
+from hf_structure.models.transformer_grammar.cache_transformer_grammar import GrammarCache
 from hf_structure.models.transformer_grammar.machine_transformer_grammar import TOKEN_KINDS, Machine, scores_at
+from hf_structure.models.transformer_grammar.modeling_transformer_grammar import TransformerGrammarModel
 from hf_structure.modules.structured_lm.transformer_xl import sinusoids
 
 KINDS = ["plm", "plm-mask", "tg", "dtg", "arcs"]

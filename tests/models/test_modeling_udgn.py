@@ -7,8 +7,9 @@ from modeling_common import ModelBattery, collate, gradients
 from torch.testing import assert_close
 from transformers import AutoModel, AutoModelForMaskedLM
 
-from hf_structure import AutoModelForDependencyParsing, UDGNConfig, UDGNForMaskedLM, UDGNModel
+from hf_structure import AutoModelForDependencyParsing, UDGNConfig, UDGNForMaskedLM
 from hf_structure.algorithms.trees import is_projective
+from hf_structure.models.udgn.modeling_udgn import UDGNModel
 
 SIZES = {
     "vocab_size": 30,

@@ -10,14 +10,14 @@ import hf_structure
 from hf_structure import (
     StructFormerConfig,
     StructFormerForSequenceClassification,
-    StructFormerForTokenClassification,
     UDGNConfig,
     UDGNForSequenceClassification,
-    UDGNForTokenClassification,
     build_word_tokenizer,
     encode_words,
-    prepare_for_pipelines,
 )
+from hf_structure.models.structformer.classification_structformer import StructFormerForTokenClassification
+from hf_structure.models.udgn.classification_udgn import UDGNForTokenClassification
+from hf_structure.text.pre_tokenization import prepare_for_pipelines
 
 VOCABULARY = ["the", "dog", "does", "n't", "bark", "cats", "sleep"]
 TEXT, WORDS = "The dog doesn't bark.", ["the", "dog", "does", "n't", "bark"]

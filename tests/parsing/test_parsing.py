@@ -29,6 +29,7 @@ from hf_structure.algorithms.trees import is_projective, remove_words
 from hf_structure.hub.compact import save_compact
 from hf_structure.hub.locating import CHECKPOINTS
 from hf_structure.parsing import parser as parsing
+from hf_structure.parsing.pipelines import ConstituencyParsingPipeline, DependencyParsingPipeline
 from hf_structure.text.formats import drop_punctuation
 from hf_structure.text.normalization import is_punctuation
 from hf_structure.text.tokenization import encode
@@ -896,8 +897,8 @@ def test_pipeline_refuses_structures_that_the_model_does_not_give(folder):
 @pytest.mark.parametrize(
     ("name", "implementation", "checkpoint"),
     [
-        ("dependency-parsing", hf_structure.DependencyParsingPipeline, "rngt-en"),
-        ("constituency-parsing", hf_structure.ConstituencyParsingPipeline, "structformer-en"),
+        ("dependency-parsing", DependencyParsingPipeline, "rngt-en"),
+        ("constituency-parsing", ConstituencyParsingPipeline, "structformer-en"),
     ],
     ids=["dependency", "constituency"],
 )

@@ -8,8 +8,9 @@ from tiny_models import new_pushdown, unigram_tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import hf_structure
-from hf_structure import PushdownLMForCausalLM, corpus_scores, encode_subwords, parse, score
+from hf_structure import PushdownLMForCausalLM, encode_subwords, parse, score
 from hf_structure.algorithms.attachments import attachments_to_spans, word_spans
+from hf_structure.scoring.scoring import corpus_scores
 
 SENTENCES = [["the", "old", "cat", "chased", "dogs"], ["dogs", "slept"], ["cat"], ["a", "man", "saw", "the", "cat"]]
 

@@ -35,7 +35,7 @@ USES = [
     lambda: len(hf_structure.score("The cat slept.", "udgn-en").tokens),
     lambda: hf_structure.AutoModelForDependencyParsing.__name__,
     lambda: hf_structure.GiLTConfig.model_type,
-    lambda: hf_structure.DependencyParsingPipeline.structure,
+    lambda: hf_structure.Parser.__name__,
 ]
 found, barrier = {}, threading.Barrier(len(USES))
 
@@ -164,7 +164,7 @@ def test_names_are_first_used_by_several_threads():
         3,
         "AutoModelForDependencyParsing",
         "gilt",
-        "dependency",
+        "Parser",
     ], done.stderr
 
 

@@ -11,6 +11,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, BertConfig, BertFo
 
 import hf_structure
 from hf_structure.scoring.masked_scoring import encode_masked, pseudo_log_probs, special_ends
+from hf_structure.scoring.scoring import corpus_scores
 from hf_structure.text.sentences import SentenceError
 
 PIECES = [
@@ -77,7 +78,7 @@ def test_what_a_score_says(bert):
     assert scored.word_ids == [1, 2, 2, 2, 3, 4]
     assert scored.unknown_words == 1
     assert scored.log_prob == pytest.approx(-sum(scored.word_surprisals))
-    assert hf_structure.corpus_scores([scored])["unknown_words"] == 1
+    assert corpus_scores([scored])["unknown_words"] == 1
 
 
 @pytest.mark.parametrize("name", ["udgn-en", "structformer-en", "subwords"])

@@ -11,10 +11,10 @@ from tiny_models import randomise, unigram_tokenizer
 from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
 
 import hf_structure
-from hf_structure import GiLTConfig, GiLTForCausalLM, corpus_scores, score, train_subword_tokenizer
+from hf_structure import GiLTConfig, GiLTForCausalLM, score, train_subword_tokenizer
 from hf_structure.parsing.loading import CAUSAL, load_model, load_parser
 from hf_structure.probing.word_arrays import word_arrays
-from hf_structure.scoring.scoring import count_falls
+from hf_structure.scoring.scoring import corpus_scores, count_falls
 from hf_structure.text.sentences import SentenceError
 from hf_structure.text.tokenization import encode_subwords, encode_text
 from hf_structure.text.words import find_words, tokenize_words
@@ -352,4 +352,4 @@ def test_count_falls():
 
 
 def test_the_package_offers_it():
-    assert {"SentenceScore", "corpus_scores", "score"} <= set(hf_structure.__all__)
+    assert {"SentenceScore", "score"} <= set(hf_structure.__all__)

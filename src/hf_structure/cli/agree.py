@@ -4,7 +4,7 @@ import argparse
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import combinations, zip_longest
+from itertools import chain, combinations, zip_longest
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
@@ -18,6 +18,8 @@ from hf_structure.cli.common import (
     output_file,
     print_table,
 )
+from hf_structure.cli.parse import DEFAULTS, WRITERS, parse_sources
+from hf_structure.cli.results import read_sentences
 from hf_structure.hub.locating import resolve_model
 from hf_structure.metrics.attachment import attachment_scores, check_words, score_sentences
 from hf_structure.metrics.constituency import unlabeled_f1
@@ -31,8 +33,8 @@ def add_agree(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "files", nargs="+", metavar="FILE", help="the same sentences by several parsers: all CoNLL-U or all brackets"
     )
-    parser.add_argument("--text", metavar="TEXT", help="what FILEs, which are models then, parse first")
-    parser.add_argument("--brackets", action="store_true", help="with --text: constituents, in place of dependencies")
+    parser.add_argument("--text", metavar="TEXT", help="parse this text first: FILEs are then models")
+    parser.add_argument("--brackets", action="store_true", help="with --text: constituents instead of dependencies")
     parser.add_argument(
         "--gold", metavar="FILE", help="CoNLL-U with the relations of the words: also the agreement on each"
     )
@@ -40,17 +42,17 @@ def add_agree(commands: argparse._SubParsersAction) -> None:
 
 
 def add_consensus(commands: argparse._SubParsersAction) -> None:
-    parser = add_command(commands, "consensus", "one tree from those of several parsers", run_consensus)
+    parser = add_command(commands, "consensus", "one tree from the trees of several parsers", run_consensus)
     parser.add_argument("files", nargs="+", metavar="FILE", help="the same sentences by several parsers, in CoNLL-U")
     parser.add_argument("--output", metavar="FILE", help="where to write; default: stdout")
 
 
 def run_agree(options: argparse.Namespace) -> None:
     """
-    Compares the trees of several parsers with each other: a table of UAS and UUAS of dependency trees, or of
-    unlabelled F1 of constituents, for every two files, and the mean that each has with all others. With `--gold` and
-    `--sentences` also the mean over all pairs of files, of each relation and of each sentence. With `--text` the
-    parsers themselves are given.
+    Compares the trees of several parsers with each other. Prints the UAS and UUAS of dependency trees, or the
+    unlabelled F1 of constituents, for every two files, and the mean of each file with all others. With `--gold` and
+    `--sentences`, also prints the mean over all pairs of files for each relation and for each sentence. With `--text`,
+    compares models instead of files.
     """
     _check_several(options.files)
     if options.brackets and not options.text:
@@ -59,9 +61,11 @@ def run_agree(options: argparse.Namespace) -> None:
         )
     if options.text == "-":
         raise ValueError("--text is read again for each model: give a file, not standard input")
+    # The suffix decides, so that options are checked before a file is read.
     has_brackets = options.brackets if options.text else _are_brackets(options.files)
     if has_brackets and options.gold:
         raise ValueError("--gold is for dependency trees: constituents have no relations")
+    # Before models parse, which may take hours.
     check_files([name for name in (options.text, options.gold) if name], None)
     measures, compare = (("UF1",), _compare_brackets) if has_brackets else (("UAS", "UUAS"), _compare_conllu)
     with _trees(options) as files:
@@ -77,7 +81,7 @@ def run_agree(options: argparse.Namespace) -> None:
 
 
 def _are_brackets(files: Sequence[str]) -> bool:
-    """Whether the files have constituents, as their suffixes say. Raises `ValueError` if some have."""
+    """Returns True for files of constituents, judged by suffix. Raises `ValueError` for a mixture."""
     brackets = {plain_path(name).suffix.lower() in SUFFIXES["brackets"] for name in files}
     if len(brackets) > 1:
         raise ValueError("the files differ in format: give trees in CoNLL-U, or in brackets, but not both")
@@ -86,23 +90,34 @@ def _are_brackets(files: Sequence[str]) -> bool:
 
 @contextmanager
 def _trees(options: argparse.Namespace) -> Iterator[list[str]]:
-    """The files to compare; the trees of models are written, and deleted in the end."""
+    """Yields the files to compare. The trees of models are temporary files."""
     if not options.text:
         yield options.files
         return
-    from hf_structure.cli.main import main
-
-    models = [resolve_model(name) for name in options.files]  # all are there, before the first one parses
+    # Resolve all models first: a misspelled name should not cost the time of parsing with the others.
+    models = [resolve_model(name) for name in options.files]
     form, suffix = ("brackets", "mrg") if options.brackets else ("conllu", "conllu")
     with TemporaryDirectory() as folder:
         files = [str(Path(folder, f"{number}.{suffix}")) for number, _ in enumerate(options.files, start=1)]
         for model, file in zip(models, files, strict=True):
-            main(["parse", "--model", model, "--format", form, "--output", file, options.text])
+            _parse_into(file, form, options.text, model)
         yield files
 
 
+def _parse_into(file: str, form: str, text: str, model: str) -> None:
+    """Parses a text as `hf-structure parse` does by default and writes the trees to a file."""
+    from hf_structure.parsing.parser import Parser  # brings torch
+
+    parser = Parser(model, structure=DEFAULTS.get(form), sentences="auto")
+    sources = read_sentences(text, "auto")
+    parses = chain.from_iterable(parse_sources(parser, sources))
+    with output_file(file) as output:
+        for number, parsed in enumerate(tqdm(parses, model, unit=" sentences", leave=False, disable=None), start=1):
+            output.write(WRITERS[form](parsed, number))
+
+
 def _print_relations(gold: str, files: Sequence[str]) -> None:
-    """Of the words with each relation, the most frequent first: how many get the same head, in the mean over pairs."""
+    """Prints the UAS of each relation, averaged over pairs of files, most frequent relations first."""
     counts: Counter[str] = Counter()
     agreed: defaultdict[str, float] = defaultdict(float)
     for reference, *sentences in _together([gold, *files]):
@@ -115,7 +130,7 @@ def _print_relations(gold: str, files: Sequence[str]) -> None:
 
 
 def _print_sentences(measures: Sequence[str], sentences: Iterator[tuple[int, list[tuple[float, ...]]]]) -> None:
-    """The mean over pairs of files, from the numbers of words and the scores of all pairs of each sentence."""
+    """Prints the mean over pairs of files for each sentence, given its length and the scores of all pairs."""
     rows = [["sentence", "words", *measures]]
     for number, (words, pairs) in enumerate(sentences, start=1):
         means = (f"{100 * mean(values):.2f}" for values in zip(*pairs, strict=True))
@@ -164,6 +179,7 @@ def _print_matrix(
 ) -> None:
     rows = [[measure, *map(str, range(1, len(files) + 1)), "mean"]]
     for number, (name, title) in enumerate(zip(files, titles, strict=True), start=1):
+        # Agreement is symmetric, so each pair was computed once.
         row = [None if other == name else values.get((name, other), values.get((other, name))) for other in files]
         others = mean(value for value in row if value is not None)
         cells = ("-" if value is None else f"{100 * value:.2f}" for value in (*row, others))
@@ -173,9 +189,9 @@ def _print_matrix(
 
 def run_consensus(options: argparse.Namespace) -> None:
     """
-    Makes one tree of each sentence from those of several parsers: the one whose arcs have the most votes (reparsing,
-    Sagae and Lavie 2006), each labelled as most of these parsers do. MISC says how many (`Votes=2`); all other columns
-    are those of the first file.
+    Combines the trees of several parsers into one tree for each sentence: the tree whose arcs get the most votes
+    (reparsing, Sagae and Lavie 2006), each arc with the label that most of its voters give it. MISC holds the number
+    of votes (`Votes=2`). All other columns come from the first file.
     """
     _check_several(options.files)
     check_files(options.files, options.output)
@@ -185,7 +201,8 @@ def run_consensus(options: argparse.Namespace) -> None:
 
 
 def _together(files: Sequence[str]) -> Iterator[tuple[ConlluSentence, ...]]:
-    """The same sentence of all files. Raises `ValueError` where they differ."""
+    """Yields each sentence as all files have it. Raises `ValueError` if they differ in words or number."""
+    # `zip_longest` rather than `strict=True`, to name the file that is too short.
     for number, sentences in enumerate(zip_longest(*map(read_conllu, files)), start=1):
         for name, sentence in zip(files, sentences, strict=True):
             if sentence is None:
@@ -198,7 +215,7 @@ def _together(files: Sequence[str]) -> Iterator[tuple[ConlluSentence, ...]]:
 
 
 def _heads(sentence: ConlluSentence) -> list[int]:
-    """Those that [`_together`] has seen to be there."""
+    """The heads of a sentence, which [`_together`] has checked."""
     heads = sentence.heads
     assert heads is not None
     return heads
@@ -208,9 +225,12 @@ def _vote(sentences: Sequence[ConlluSentence]) -> ConlluSentence:
     from hf_structure.algorithms.consensus import vote_heads, vote_labels  # brings torch
 
     trees = list(map(_heads, sentences))
+    # Parsers that agree on a tree need no search.
     labels = [sentence.deprels for sentence in sentences]
-    heads = trees[0] if all(tree == trees[0] for tree in trees) and trees[0].count(0) == 1 else vote_heads(trees)
+    agreed = all(tree == trees[0] for tree in trees)
+    heads = trees[0] if agreed and trees[0].count(0) == 1 else vote_heads(trees)
     votes = [sum(tree[word] == head for tree in trees) for word, head in enumerate(heads)]
+    # The probabilities of the first file describe its own tree, not the tree of all.
     kept = without_probabilities(sentences[0])
     notes = [
         f"Votes={count}" if token.misc == "_" else f"{token.misc}|Votes={count}"

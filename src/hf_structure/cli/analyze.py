@@ -45,8 +45,8 @@ def add_analyze(commands: argparse._SubParsersAction) -> None:
         nargs="+",
         default=[],
         metavar="[NAME=]MODEL",
-        help="UDGN or StructFormer: bundled, a folder, or on the Hub; those of one name (default: that of the family) "
-        "are runs of one row, with mean and sample standard deviation",
+        help="UDGN or StructFormer: bundled, a folder, or on the Hub; models of one name (default: the family) are "
+        "runs of one row, with mean and sample standard deviation",
     )
     add_device(heads)
 
@@ -82,13 +82,13 @@ def run_analyze(options: argparse.Namespace) -> None:
 
 
 def by_kind(analyses: Mapping[str, ErrorAnalysis]) -> dict[str, dict[str, ClassScores]]:
-    """For each kind of classes, the scores of all systems."""
+    """Regroups analyses: scores of all systems for each kind of classes."""
     kinds = [field.name for field in fields(ErrorAnalysis)]
     return {kind: {name: getattr(analysis, kind) for name, analysis in analyses.items()} for kind in kinds}
 
 
 def print_analyses(analyses: Mapping[str, ErrorAnalysis]) -> None:
-    """The tables of appendix B: for each kind of classes scores, and below them frequencies."""
+    """Prints the tables of appendix B: scores for each kind of classes, followed by frequencies."""
     for kind, systems in by_kind(analyses).items():
         title, score = TITLES[kind]
         classes, gold = next((each.classes, each.gold) for each in systems.values())
@@ -96,14 +96,15 @@ def print_analyses(analyses: Mapping[str, ErrorAnalysis]) -> None:
         for name, each in systems.items():
             rows.append([name, *("-" if value is None else f"{100 * value:.2f}" for value in each.scores)])
         rows.append(["dependencies", *[""] * len(classes)])
-        if kind != "sentence_length":  # there all have those of the gold trees
+        # Systems have the sentences of the gold file, so their lengths are the same.
+        if kind != "sentence_length":
             rows += [[name, *map(str, each.predicted)] for name, each in systems.items()]
         print_table([*rows, ["gold", *map(str, gold)]])
         print()
 
 
 def draw(analyses: Mapping[str, ErrorAnalysis], folder: Path, suffix: str) -> None:
-    """Figures 3 to 5."""
+    """Saves figures 3 to 5 of the Graph-to-Graph Transformer paper."""
     folder.mkdir(parents=True, exist_ok=True)
     for kind, systems in by_kind(analyses).items():
         title, score = TITLES[kind]

@@ -11,43 +11,46 @@ from threading import Thread
 from typing import TypeVar, cast
 
 T = TypeVar("T")
-STDIN = "<stdin>"  # what messages call it
-
-
-class _Stdin(io.FileIO):
-    """Standard input, for a thread that may still wait for it when the program ends."""
-
-    def __init__(self):
-        super().__init__(sys.stdin.fileno(), closefd=False)
-        self.name = STDIN  # `FileIO` calls it by its number
+STDIN = "<stdin>"  # its name in messages
 
 
 def open_closed_streams() -> None:
-    """Standard streams that the caller has closed are there: reading or writing fails, complaints are lost."""
+    """
+    Reopens closed standard streams on `/dev/null`: reading and writing fail, messages are lost.
+
+    Python sets a stream that the caller has closed (`hf-structure parse <&-`) to None, whose use is an
+    `AttributeError` with a traceback. Worse, `print(file=None)` writes messages to the output.
+    """
+    # Input and output are opened the wrong way round, so that their use is an ordinary `OSError`.
     for name, mode, way in (("stdin", "r", os.O_WRONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY)):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.open(os.devnull, way), mode))  # noqa: SIM115 - until the process ends
 
 
 def is_live() -> bool:
-    """Whether standard input is a pipe or a terminal, from which lines may come one by one."""
+    """Returns True if standard input is a pipe or a terminal, from which lines may arrive one by one."""
     try:
         return not stat.S_ISREG(os.fstat(sys.stdin.fileno()).st_mode)
-    except (OSError, ValueError):  # it is none of the system
+    except (OSError, ValueError):
+        # A stream without a file descriptor, such as the `StringIO` of a test, holds everything at once.
         return False
 
 
 def standard_input() -> io.BufferedReader:
-    """Its bytes."""
+    """Standard input as a binary stream."""
     if not is_live():
         return cast(io.BufferedReader, sys.stdin.buffer)
-    return io.BufferedReader(_Stdin())
+    # Not `sys.stdin.buffer`: a thread that still waits there when the program ends, as after Ctrl-C, holds its lock,
+    # and Python aborts with a fatal error.
+    raw = io.FileIO(sys.stdin.fileno(), closefd=False)
+    raw.name = STDIN  # else the number of the file
+    return io.BufferedReader(raw)
 
 
 def chunks(items: Iterator[T], first: int, most: int, live: bool) -> Iterator[list[T]]:
     """
-    Lists of items. Of what is all there at once, `first` of them, then twice as many each time, `most` in the end; of
-    what is live, all that have come. An error of `items` is raised when those before it are out.
+    Groups items into lists. Sizes double from `first` to `most`; with `live`, a list holds all items that have
+    arrived, up to `most`. An error of `items` is raised after the items before it.
     """
     if live:
         yield from _arrived(items, most)
@@ -67,14 +70,15 @@ def _take(items: Iterator[T], number: int) -> tuple[list[T], Exception | None]:
     chunk = []
     try:
         for item in islice(items, number):
-            chunk.append(item)  # noqa: PERF402 - what came before an error stays
+            chunk.append(item)  # noqa: PERF402 - items before an error are kept
     except Exception as error:
         return chunk, error
     return chunk, None
 
 
 def _arrived(items: Iterable[T], most: int) -> Iterator[list[T]]:
-    """A thread reads while what has come is dealt with."""
+    """Reads in a thread, so that items are processed while others arrive."""
+    # The queue is bounded: a fast pipe must not fill the memory while a model computes.
     queue: Queue[tuple[T | None, BaseException | None]] = Queue(most)
     Thread(target=_fill, args=(queue, items), daemon=True).start()
     while True:

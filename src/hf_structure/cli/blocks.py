@@ -1,4 +1,4 @@
-"""Output that several processes write in blocks: kills lose no block, and double none."""
+"""Output that several processes write in blocks. If a process is killed, no block is lost or written twice."""
 
 import os
 import re
@@ -14,12 +14,12 @@ from filelock import FileLock, Timeout
 
 from hf_structure.text.files import compression_of, new_path
 
-PATIENCE = 120  # seconds until all machines see a file of a folder that they share
+PATIENCE = 120  # seconds until all machines see a new file in a shared folder
 _BLOCK = re.compile(r"(\d+)-(\d+)-(\d+)-(\d+)\.conllu(\.\w+)?")  # number, and the counts of `Block`
 
 
 class Block(NamedTuple):
-    """A part of the output that is complete."""
+    """A complete part of the output."""
 
     path: Path
     sentences: int
@@ -29,33 +29,35 @@ class Block(NamedTuple):
 
 class BlockFolder:
     """
-    The folder `OUTPUT.blocks`, where blocks wait until all are there and `output` is made of them. A block is written
-    under another name and then renamed to what it holds, so that it is there whole or not at all; it is compressed as
-    the output will be.
+    The folder `OUTPUT.blocks`, which collects blocks until they are joined into `output`. Blocks are written
+    atomically, under names that hold their counts, and compressed like the output.
     """
 
     def __init__(self, output: str):
         self.output = output
         self.path = Path(f"{output}.blocks")
-        self.options = self.path / "options.json"  # of the run; without it, nothing is known of the blocks
+        # The options of the run. Without them, a resumed run cannot tell whether the blocks are its own.
+        self.options = self.path / "options.json"
         self._lock = FileLock(self.path / "lock")
 
     def claim(self) -> None:
-        """Keeps other runs out until `release` or the end of this process. Raises `ValueError` if one is in."""
+        """Locks the folder until `release` or the end of this process. Raises `ValueError` if another run holds it."""
         self.path.mkdir(parents=True, exist_ok=True)
         holder = Path(self._lock.lock_file)
         try:
-            self._lock.acquire(timeout=0)  # the system's lock, of which a kill leaves nothing
+            # A lock of the system, which it releases when a process is killed; a mere file would stay.
+            self._lock.acquire(timeout=0)
         except Timeout:
             who = holder.read_text()
             raise ValueError(f"another run writes to {self.output} now ({who}): wait until it has ended") from None
         holder.write_text(f"process {os.getpid()} on {socket.gethostname()}")
-        if not self.options.exists():  # killed when it removed the folder
+        # Without options, a run was killed while it removed the folder: its output is complete.
+        if not self.options.exists():
             for block in self.find().values():
                 block.path.unlink()
 
     def release(self) -> None:
-        """Lets other runs in; a folder without any sentence is removed. Does nothing where nothing was claimed."""
+        """Unlocks the folder, and removes it if it holds no sentence. Does nothing unless claimed."""
         if not self._lock.is_locked:
             return
         if self.path.exists() and not any(block.sentences for block in self.find().values()):
@@ -63,7 +65,7 @@ class BlockFolder:
         self._lock.release()
 
     def find(self) -> dict[int, Block]:
-        """The blocks that are complete, by number."""
+        """Maps numbers to complete blocks."""
         matches = [match for name in os.listdir(self.path) if (match := _BLOCK.fullmatch(name))]
         return {int(match[1]): Block(self.path / match[0], *map(int, match.groups()[1:4])) for match in matches}
 
@@ -72,29 +74,31 @@ class BlockFolder:
         content = text.encode()
         compression = compression_of(self.output)
         suffix = "" if compression is None else Path(self.output).suffix
-        # A name of its own: processes of a run that was thought dead may still write the same block.
+        # A unique name: processes of a run that was thought dead may still write the same block.
         unfinished = self.path / f"{number}.{uuid4().hex}.partial"
         unfinished.write_bytes(content if compression is None else compression.compress(content))
         unfinished.replace(self.path / f"{number:09d}-{sentences}-{words}-{long}.conllu{suffix}")
 
     def complete(self, count: int) -> Sequence[Block]:
-        """The blocks 0 to `count` - 1. Raises `OSError` if one is missing."""
+        """Returns the blocks 0 to `count` - 1. Raises `OSError` if one is missing."""
+        # In a folder shared by machines, blocks of others may become visible late.
         wait_for(lambda: set(range(count)) <= set(self.find()), f"a block of {self.path}")
         found = self.find()
         return [found[number] for number in range(count)]
 
     def join(self, blocks: Sequence[Block], overwrite: bool) -> None:
-        """Makes one file of the blocks, and removes them."""
+        """Joins blocks into the output file, and removes them."""
         with new_path(self.output, overwrite) as path, open(path, "wb") as output:
             for block in blocks:
                 with open(block.path, "rb") as file:
                     shutil.copyfileobj(file, output)
-        self.options.unlink()  # first, so that what a kill leaves of the blocks is not taken for those of a run
+        # First, so that no run resumes from the blocks that a kill may leave.
+        self.options.unlink()
         shutil.rmtree(self.path)
 
 
 def wait_for(found: Callable[[], bool], what: str) -> None:
-    """Raises `OSError` if something is not there, not even after the time that shared folders may take."""
+    """Polls until `found` returns True. Raises `OSError` after `PATIENCE`, which allows for slow shared folders."""
     deadline = time.monotonic() + PATIENCE
     while not found():
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""What several commands share: options, input, output."""
+"""Options, input and output shared by several commands."""
 
 import argparse
 import io
@@ -30,14 +30,15 @@ MODEL_HELP = (
 def add_command(
     commands: argparse._SubParsersAction, name: str, help: str, run: Callable[[argparse.Namespace], None]
 ) -> Any:
-    """The parser of a new command, which is described by the docstring of what runs it."""
+    """Adds a command and returns its parser. The docstring of `run` is the description in its help."""
     parser = commands.add_parser(name, help=help, description=run.__doc__)
     parser.set_defaults(run=run)
     return parser
 
 
 def positive(text: str) -> int:
-    """A number of at least 1, or what argparse makes an error message of."""
+    """Parses a number of at least 1. Raises `ArgumentTypeError`, which argparse turns into a message."""
+    # No memory holds so many of anything, and numbers beyond 64 bits would fail much later, in torch.
     if len(text) > 9:
         raise argparse.ArgumentTypeError(f"must be a number of at most 9 digits, not {text!r}")
     if not text.isdecimal() or int(text) < 1:
@@ -46,18 +47,18 @@ def positive(text: str) -> int:
 
 
 def positives(text: str) -> list[int]:
-    """Such numbers, with commas between them."""
+    """Parses comma-separated numbers of at least 1."""
     return [positive(number) for number in text.split(",")]
 
 
 def add_model(parser: argparse.ArgumentParser, default: str = DEFAULT_PARSER) -> None:
-    """The options that choose a model and where it computes."""
+    """Adds the options that choose a model and its device."""
     parser.add_argument("--model", default=default, help=f"{MODEL_HELP}; default: %(default)s")
     add_device(parser)
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
-    """The options that say where models compute, and whose code of theirs runs."""
+    """Adds the options for the device of models and for the code they may run."""
     add_options(parser, "device", "trust_remote_code")
     add_import(parser)
 
@@ -80,6 +81,7 @@ def add_options(parser: argparse.ArgumentParser, *names: str, **changed: dict[st
 def add_parsing(parser: argparse.ArgumentParser, without: Sequence[str] = (), **changed: dict[str, Any]) -> None:
     """Adds the model and all options of [`ParseOptions`] for a command, except some; `changed` as in `add_options`."""
     add_model(parser)
+    # Options that the command has already added in its own way.
     given = {action.dest for action in parser._actions}
     names = [name for name in OPTIONS if name not in (*OF_PYTHON, *without, *given)]
     sentences = {"default": "auto", "help": described("sentences", "%(default)s")}
@@ -90,12 +92,12 @@ def add_parsing(parser: argparse.ArgumentParser, without: Sequence[str] = (), **
 def _argument(option: Option) -> dict[str, Any]:
     """The arguments of `add_argument` for an option."""
     shown = "" if option.default in (None, False) else "; default: %(default)s"
-    known: dict[str, Any] = {"help": _for_commands(option.help) + shown, "default": option.default}
+    arguments: dict[str, Any] = {"help": _for_commands(option.help) + shown, "default": option.default}
     if option.kind is bool:
-        return known | {"action": "store_true"}
+        return arguments | {"action": "store_true"}
     if option.choices:
-        return known | {"choices": option.choices}
-    return known | ({"type": positive, "metavar": "N"} if option.kind is int else {"metavar": "NAME"})
+        return arguments | {"choices": option.choices}
+    return arguments | ({"type": positive, "metavar": "N"} if option.kind is int else {"metavar": "NAME"})
 
 
 def described(name: str, default: str) -> str:
@@ -104,37 +106,38 @@ def described(name: str, default: str) -> str:
 
 
 def _for_commands(description: str) -> str:
-    """A description as help of the command line: without what holds in Python alone."""
+    """Turns a description into help of the command line. Sentences about Python are left out."""
+    # argparse formats help with `%`, so percent signs are doubled.
     text = re.sub(r" In Python [^.]*\.", "", description).rstrip(".").replace("%", "%%")
     return text[0].lower() + text[1:]
 
 
 def options_of(arguments: argparse.Namespace, **changed: Any) -> dict[str, Any]:
-    """The options of [`ParseOptions`] among the arguments of a command, by name; `changed` ones come before them."""
+    """Collects the options of [`ParseOptions`] from the arguments of a command. `changed` values take precedence."""
     given = {name: value for name, value in vars(arguments).items() if name in OPTIONS}
     return given | changed
 
 
 def add_scoring(parser: argparse.ArgumentParser) -> None:
-    """The options that say how a language model scores text, but for the beam."""
+    """Adds the options for scoring text, except for the beam."""
     add_options(parser, "word_tokenizer")
     parser.add_argument("--raw", action="store_true", help="tokenize the text as it is, not word by word")
     parser.add_argument(
         "--max_tokens",
         type=positive,
         metavar="N",
-        help="tokens of a batch, those of every graph counted: less is less memory",
+        help="tokens of a batch, counted in every graph; fewer tokens need less memory",
     )
 
 
 def add_blimp(parser: argparse.ArgumentParser) -> None:
-    """`--blimp` and `--every`, which a script hands on to `run_pairs.py`."""
+    """Adds `--blimp` and `--every`, which scripts pass on to `run_pairs.py`."""
     parser.add_argument("--blimp", metavar="PATH", help="folder or data set of BLiMP, for run_pairs.py")
     parser.add_argument("--every", type=positive, default=1, metavar="N", help="take every Nth pair of a paradigm")
 
 
 def add_masking(parser: argparse.ArgumentParser) -> None:
-    """The option that says how a masked language model scores text."""
+    """Adds the option for scoring text with masked language models."""
     parser.add_argument(
         "--masking",
         choices=MASKINGS,
@@ -144,7 +147,7 @@ def add_masking(parser: argparse.ArgumentParser) -> None:
 
 
 def add_input_format(parser: argparse.ArgumentParser) -> None:
-    """The option that says what is read."""
+    """Adds the option for the format of the input."""
     parser.add_argument(
         "--input_format",
         choices=FORMATS,
@@ -159,7 +162,7 @@ def add_input_format(parser: argparse.ArgumentParser) -> None:
 def read_files(
     files: Iterable[str], input_format: str, skip_empty: bool = True, line_breaks: str = "end"
 ) -> Iterator[SourceSentence]:
-    """Streams the sentences of files (`-` is standard input), see [`unread_sentences`]."""
+    """Streams the sentences of files, where `-` is standard input; see [`unread_sentences`]."""
     for name in files:
         with input_file(name) as file:
             for read in unread_sentences(file, format_of(name, file, input_format), skip_empty, line_breaks):
@@ -167,18 +170,18 @@ def read_files(
 
 
 def input_file(name: str) -> AbstractContextManager[io.BufferedReader]:
-    """The file to read; for `-`, standard input."""
+    """Opens a file for reading; `-` is standard input."""
     return nullcontext(standard_input()) if name == "-" else open_input(name)
 
 
 def shown_name(name: str) -> str:
-    """What messages call a file of the command line."""
+    """The name of a file in messages: `<stdin>` for `-`."""
     return STDIN if name == "-" else name
 
 
 @contextmanager
 def named_errors(name: str) -> Iterator[None]:
-    """Names the file or model that a `ValueError` is about."""
+    """Prefixes the message of a `ValueError` with the name of a file or model."""
     try:
         yield
     except ValueError as error:
@@ -189,7 +192,8 @@ def check_files(names: Iterable[str], output: str | None) -> None:
     """Raises `ValueError` or `OSError` if a file cannot be read, or would be overwritten while it is read."""
     for name in names:
         if name != "-":
-            os.stat(name)  # raises OSError if it is not there
+            # Unlike `Path.exists`, this raises the error with its reason: missing, or not permitted.
+            os.stat(name)
             if Path(name).is_dir():
                 raise ValueError(f"{name} is a folder, not a file")
             if output is not None and Path(name).resolve() == Path(output).resolve():
@@ -197,15 +201,16 @@ def check_files(names: Iterable[str], output: str | None) -> None:
 
 
 def check_inputs(names: Sequence[str], output: str | None) -> None:
-    """The same of files that are read one after the other: it is enough that one of them is there."""
-    there = [name for name in names if name == "-" or Path(name).exists()]
-    check_files(there or names, output)
+    """Like `check_files`, but at least one file must exist."""
+    existing = [name for name in names if name == "-" or Path(name).exists()]
+    check_files(existing or names, output)
 
 
 def named_systems(arguments: list[str]) -> dict[str, str]:
-    """Names and files or folders. Raises `ValueError` if two have one name."""
+    """Maps names to files or folders, given as `[NAME=]FILE`. Raises `ValueError` if two share a name."""
     systems = {}
     for name, file in map(_named, arguments):
+        # Without the suffix of compression: `gold.conllu.gz` is called `gold`.
         path = plain_path(file)
         name = name or (path.name if path.is_dir() else path.stem)
         if name in systems:
@@ -215,7 +220,7 @@ def named_systems(arguments: list[str]) -> dict[str, str]:
 
 
 def named_models(arguments: Sequence[str]) -> list[tuple[str, str]]:
-    """Names, empty where none is given, and models, of `[NAME=]MODEL`. Raises `ValueError` if one is given twice."""
+    """Parses `[NAME=]MODEL` into pairs; a missing name is empty. Raises `ValueError` for a repeated model."""
     found = list(map(_named, arguments))
     models = [model for _, model in found]
     if twice := next((model for model in models if models.count(model) > 1), None):
@@ -224,7 +229,8 @@ def named_models(arguments: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _named(argument: str) -> tuple[str, str]:
-    """Name and file of `[NAME=]FILE`. In an existing file's own name, `=` is no such mark."""
+    """Splits `[NAME=]FILE` into name and file."""
+    # The name of an existing file may itself contain `=`.
     name, mark, file = argument.partition("=")
     return (name, file) if mark and not Path(argument).exists() else ("", argument)
 
@@ -234,7 +240,7 @@ def run_with_options(
     function: Callable[[argparse.Namespace], object],
     arguments: Sequence[str] | None = None,
 ) -> None:
-    """Runs a script's function with its command line; what goes wrong with its files and options becomes one line."""
+    """Runs a script's function on its command line. Errors of files and options are printed as one line."""
     options = parser.parse_args(arguments)
     try:
         function(options)
@@ -250,8 +256,8 @@ def check_empty(folder: str) -> None:
 
 def output_form(given: str | None, output: str | None, forms: Mapping[str, str], default: str) -> str:
     """
-    The form to write: the one that is `given`, else that of the output's suffix, else the default. Raises `ValueError`
-    for a suffix that is not in `forms`.
+    Chooses the form to write: the `given` one, or else by the output's suffix, or else the default. Raises
+    `ValueError` for a suffix that is not in `forms`.
     """
     suffix = plain_path(output or "").suffix.lower()
     if given or not suffix:
@@ -263,8 +269,8 @@ def output_form(given: str | None, output: str | None, forms: Mapping[str, str],
 
 def output_file(path: str | None) -> AbstractContextManager[IO[str]]:
     """
-    The file to write, compressed if its suffix says so, or standard output. It is there when it is whole; what an
-    error leaves is `path.partial`.
+    Opens a file for writing, compressed according to its suffix, or standard output. Files are written atomically; on
+    failure the partial output stays in `path.partial`.
     """
     if path is None:
         return nullcontext(sys.stdout)
@@ -273,34 +279,35 @@ def output_file(path: str | None) -> AbstractContextManager[IO[str]]:
 
 
 def warn_of_replacing(path: str | os.PathLike) -> None:
-    """Says so before a file is overwritten."""
+    """Prints a warning before a file is overwritten."""
     if Path(path).is_file():
         print(f"hf-structure: {os.fspath(path)} is there already and will be replaced", file=sys.stderr)
 
 
 def save_figure(figure: "Figure", path: Path) -> None:
     """
-    Draws a figure into a file of the kind that its suffix says, which is there whole or not at all. Raises `OSError`
-    that names `path` if it cannot be written.
+    Saves a figure atomically, in the format of the suffix. Raises `OSError` that names `path` if it cannot be written.
     """
     picture = io.BytesIO()
-    figure.savefig(picture, format=path.suffix[1:].lower())  # not into the file: matplotlib hides its errors
+    # To memory first: matplotlib hides the errors of files.
+    figure.savefig(picture, format=path.suffix[1:].lower())
     save_picture(picture.getvalue(), path)
 
 
 def save_picture(picture: bytes, path: Path) -> None:
-    """Writes a picture to a file, as [`save_figure`] does."""
+    """Writes a picture atomically, as [`save_figure`] does."""
     warn_of_replacing(path)
     try:
         with path_beside(path) as partial:
             partial.write_bytes(picture)
     except OSError as error:
+        # The user knows this name, not the temporary file's.
         error.filename = str(path)
         raise
 
 
 def print_table(rows: list[list[str]]) -> None:
-    """Prints rows with their first cells on the left and the others on the right of columns."""
+    """Prints rows as aligned columns: the first to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for first, *others in rows:
         cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))

@@ -18,7 +18,7 @@ TITLES = ("", "items", "first", "second", "difference", "standard error")
 
 
 class Results(NamedTuple):
-    """What is compared: scores by their name, a row each; and of sentences, which ones they are of."""
+    """Scores to compare: rows by title, and for scored sentences the words of each."""
 
     rows: dict[str, Scores]
     sentences: list[list[str]] | None = None
@@ -31,7 +31,8 @@ def add_compare(commands: argparse._SubParsersAction) -> None:
         nargs="+",
         metavar="FILE",
         help="of each model a folder of run_pairs.py or run_sg.py, or a file of score --format json; or gold trees "
-        "and those of two systems, [NAME=]FILE, where files of one NAME are runs of one system, say with other seeds",
+        "and the trees of two systems, [NAME=]FILE, where files of one NAME are runs of one system, say with other "
+        "seeds",
     )
     add_tree_options(parser)
 
@@ -62,6 +63,7 @@ def run_compare(options: argparse.Namespace) -> None:
     rows: list[list[str]] = [list(TITLES)]
     for title in results[0].rows:
         with named_errors(f"{names}: {title}"):
+            # Files alternate: first model, second model, and so on.
             first, second = (mean_scores([each.rows[title] for each in results[side::2]]) for side in (0, 1))
             found = paired_difference(first, second)
         numbers = (found.first, found.second, found.difference, found.standard_error)
@@ -80,7 +82,7 @@ def _read(path: Path) -> Results:
 
 
 def _contents(files: list[Path], read: Callable[[Any], Any]) -> Iterator[tuple[str, Any]]:
-    """The name of each file, and what is read from its JSON."""
+    """Yields the stem of each file and what `read` makes of its JSON."""
     for file in files:
         content = load_json(file)
         try:
@@ -91,6 +93,7 @@ def _contents(files: list[Path], read: Callable[[Any], Any]) -> Iterator[tuple[s
 
 def _blimp_rows(files: list[Path]) -> dict[str, Scores]:
     def read(result: dict) -> tuple[str, list[float]]:
+        # A tie counts half: 50 for each of the two comparisons that holds.
         return result["phenomenon"], [50.0 * ((good > bad) + (good >= bad)) for good, bad in result["log_probs"]]
 
     phenomena = defaultdict(dict)
@@ -108,6 +111,7 @@ def _suite_rows(files: list[Path]) -> dict[str, Scores]:
     circuits = defaultdict(dict)
     for name, scores in _contents(files, read):
         circuits[circuit_of(name) or "-"][name] = scores
+    # Suites of no circuit are left out of the overall score.
     counted = {name: suites for name, suites in circuits.items() if name not in ("Other", "-")}
     overall = {"overall, without Other": counted} if counted else {}
     return {**overall, **circuits}

@@ -1,4 +1,4 @@
-"""`hf-structure compare` of trees: two systems beside gold trees, by groups, with tests of significance."""
+"""`hf-structure compare` of trees: scores of two systems, by group, with tests of significance."""
 
 import argparse
 import csv
@@ -41,13 +41,13 @@ _NAMES = {"conllu": "CoNLL-U", "brackets": "brackets"}
 
 
 def add_tree_options(parser: argparse.ArgumentParser) -> None:
-    """The options of trees."""
+    """Adds the options for comparing trees."""
     trees = parser.add_argument_group("trees, in CoNLL-U or brackets")
     trees.add_argument(
         "--metric",
         choices=[metric for metrics in METRICS.values() for metric in metrics],
         help="of CoNLL-U las (default if there are labels), uas, uuas or ulas; of brackets uf1, the mean of the "
-        "sentences' F1 (default), or f1, that of the corpus",
+        "sentences' F1 (default), or f1, the F1 of the corpus",
     )
     trees.add_argument("--group", metavar="KEY", help=f"also compare the groups of words or sentences: {HELP}")
     trees.add_argument("--resamples", type=positive, metavar="N", help=f"samples of each test; default: {RESAMPLES:,}")
@@ -63,7 +63,7 @@ def add_tree_options(parser: argparse.ArgumentParser) -> None:
 
 
 def tree_format(name: str) -> str | None:
-    """`"conllu"` or `"brackets"`, if the file holds such trees."""
+    """Returns `"conllu"` or `"brackets"`, or None for anything but a file of trees."""
     if not Path(name).is_file():
         return None
     with open_input(name) as file:
@@ -72,7 +72,7 @@ def tree_format(name: str) -> str | None:
 
 
 def compare_trees(options: argparse.Namespace) -> None:
-    """Prints the table of two systems."""
+    """Prints the scores of two systems and tests of their difference."""
     gold, *found = options.results
     systems = two_systems(found)
     form = _format_of(gold, [file for files in systems.values() for file in files])
@@ -87,6 +87,7 @@ def compare_trees(options: argparse.Namespace) -> None:
     runs = [{file: _read_named(file, read) for file in files} for files in systems.values()]
     files = runs[0] | runs[1]
     metric = options.metric or METRICS[form][0]
+    # LAS needs labels in all files; without them, UAS is the default.
     if options.metric is None and any(metric not in rows[0].total for rows in files.values()):
         metric = "uas"
     _check_rows(files, metric)
@@ -96,13 +97,14 @@ def compare_trees(options: argparse.Namespace) -> None:
 
 def two_systems(arguments: Sequence[str]) -> dict[str, list[str]]:
     """
-    The files of two systems by their names, of `[NAME=]FILE`: those of one name are its runs, a file without a name is
-    a system of its own. Raises `ValueError` if these are not two.
+    Maps the names of two systems to their files, given as `[NAME=]FILE`. Files that share a name are runs of one
+    system; a file without a name is a system of its own. Raises `ValueError` unless there are two systems.
     """
     pairs = named_models(arguments)
     stems = Counter(plain_path(file).stem for name, file in pairs if not name)
     systems = {}
     for name, file in pairs:
+        # Two files may share a stem in different folders: then their paths are the names.
         stem = plain_path(file).stem
         systems.setdefault(name or (stem if stems[stem] == 1 else file), []).append(file)
     if len(systems) != 2:
@@ -115,7 +117,7 @@ def two_systems(arguments: Sequence[str]) -> dict[str, list[str]]:
 
 def _format_of(gold: str, files: Sequence[str]) -> str:
     check_files(files, None)
-    form = cast(str, tree_format(gold))  # the command has asked
+    form = cast(str, tree_format(gold))  # checked by the command
     for name in files:
         other = tree_format(name)
         if other is None:
@@ -126,7 +128,7 @@ def _format_of(gold: str, files: Sequence[str]) -> str:
 
 
 def _reader(gold_name: str, form: str, options: argparse.Namespace) -> Callable[[str], list[CountRow]]:
-    """What counts what is right in a file."""
+    """Returns the function that reads a file of a system and counts its matches with the gold file."""
     if form == "brackets":
         return lambda file: bracket_rows(
             list(read_bracket_pairs(gold_name, file, options.punctuation)), options.group, options
@@ -137,21 +139,23 @@ def _reader(gold_name: str, form: str, options: argparse.Namespace) -> Callable[
 
 
 def _read_named(file: str, read: Callable[[str], list[CountRow]]) -> list[CountRow]:
-    """The counts of a file, which is named in errors."""
+    """Reads the counts of a file, which errors name."""
     try:
         return read(file)
-    except DataError:  # which names it
+    except DataError:
+        # A `ValueError` that names the file already.
         raise
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
 
 
 def _check_rows(files: dict[str, list[CountRow]], metric: str) -> None:
-    """Raises `ValueError` unless all files have this score, of the same sentences."""
+    """Raises `ValueError` unless all files have this score for the same sentences."""
     first, *_ = files.values()
     for file, rows in files.items():
         if metric not in rows[0].total:
             raise ValueError(f"{file} or the gold file has no labels, which --metric {metric} needs")
+        # Paired tests need the same sentences and groups in the same order.
         if [row[:2] for row in rows] != [row[:2] for row in first]:
             raise ValueError(f"{file}: other sentences are scored than in the first file")
 
@@ -159,36 +163,38 @@ def _check_rows(files: dict[str, list[CountRow]], metric: str) -> None:
 def _comparisons(
     runs: Sequence[Sequence[list[CountRow]]], metric: str, options: argparse.Namespace
 ) -> list[dict[str, Any]]:
-    """For all words and for each group, the cells of the table."""
+    """Returns the rows of the table: all words first, then each group."""
     first = runs[0][0]
     groups = in_order((row.group for row in first), options.group) if options.group else []
     found = []
     for group in tqdm([ALL, *groups], unit=" groups", disable=not (groups and sys.stderr.isatty())):
-        chosen = [place for place, row in enumerate(first) if group == ALL or row.group == group]
+        chosen = [index for index, row in enumerate(first) if group == ALL or row.group == group]
         systems = [_counts(each, chosen, metric) for each in runs]
         compared = compare_systems(
             *systems, resamples=options.resamples or RESAMPLES, seed=options.seed or 0, draw_runs=options.draw_runs
         )
-        cells = {"group": group, "sentences": compared.sentences, "words": sum(first[place].words for place in chosen)}
+        cells = {"group": group, "sentences": compared.sentences, "words": sum(first[index].words for index in chosen)}
         for side, system in zip(SIDES, systems, strict=True):
             scores = system.scores
             cells |= {side: getattr(compared, side), f"{side}_deviation": None}
             if len(scores) > 1:
                 cells[f"{side}_deviation"] = float(scores.std(ddof=1))
         found.append(cells | asdict(compared) | {"holm_p": None})
+    # The groups are several tests at once; the row of all words is one test, and needs no correction.
     for cells, value in zip(found[1:], holm([cells["permutation_p"] for cells in found[1:]]), strict=True):
         cells["holm_p"] = value
     return found
 
 
 def _counts(runs: Sequence[list[CountRow]], chosen: Sequence[int], metric: str) -> SystemCounts:
-    """The counts of the chosen rows, those of a sentence together."""
-    _, sentences = np.unique([runs[0][place].sentence for place in chosen], return_inverse=True)
+    """Sums the counts of the chosen rows by sentence."""
+    # The tests resample whole sentences: words of one sentence are not independent.
+    _, sentences = np.unique([runs[0][index].sentence for index in chosen], return_inverse=True)
     matched = []
     total = []
     for rows in runs:
-        matched.append(np.bincount(sentences, [rows[place].matched[metric] for place in chosen]))
-        total.append(np.bincount(sentences, [rows[place].total[metric] for place in chosen]))
+        matched.append(np.bincount(sentences, [rows[index].matched[metric] for index in chosen]))
+        total.append(np.bincount(sentences, [rows[index].total[metric] for index in chosen]))
     return SystemCounts(np.stack(matched), np.stack(total))
 
 
@@ -216,6 +222,7 @@ def _with_deviation(score: float, deviation: float | None) -> str:
 
 def _print_csv(metric: str, names: Sequence[str], found: list[dict], options: argparse.Namespace) -> None:
     columns = {"metric": metric, "first_system": names[0], "second_system": names[1]}
+    # R and pandas read `NA` as a missing value.
     writer = csv.DictWriter(sys.stdout, [*columns, *found[0]], restval="NA", lineterminator="\n")
     writer.writeheader()
     writer.writerows(

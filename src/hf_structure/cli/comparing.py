@@ -18,8 +18,8 @@ NOTE = (
 
 def read_comparisons(gold: str, system: str, input_format: str) -> Iterator[TreeComparison]:
     """
-    The trees of two CoNLL-U files, sentence by sentence. Raises `ValueError` for another format, or with file and line
-    for other words, a missing sentence, a word without a head.
+    Streams the trees of two CoNLL-U files, sentence by sentence. Raises `ValueError` for another format; with file and
+    line for differing words, a missing sentence or a word without a head.
     """
     names = shown_name(gold), shown_name(system)
     with input_file(gold) as first, input_file(system) as second:
@@ -32,9 +32,10 @@ def read_comparisons(gold: str, system: str, input_format: str) -> Iterator[Tree
 
 
 def read_tree(sentence: ConlluSentence, name: str) -> DependencyTree:
-    """The tree of a sentence of the file `name`, with its tags and lemmas. Raises `ValueError` if there is none."""
+    """Returns the tree of a sentence of the file `name`, with tags and lemmas. Raises `ValueError` if it has none."""
     if sentence.heads is None:
         raise ValueError(f"{name}:{sentence.line}: words without a head: there is no tree to draw")
+    # A column of `_` alone is missing, not a label of that name.
     labels = None if set(sentence.deprels) == {"_"} else sentence.deprels
     columns = {}
     for column in ("lemma", "upos"):
@@ -45,18 +46,18 @@ def read_tree(sentence: ConlluSentence, name: str) -> DependencyTree:
 
 
 def _check_pair(pair: Sequence[ConlluSentence | None], names: Sequence[str]) -> None:
-    """Raises `ValueError` unless both are there and have the same words."""
+    """Raises `ValueError` unless both sentences exist and have the same words."""
     gold, system = pair
     if gold is None or system is None:
-        there = int(gold is None)
-        line = cast(ConlluSentence, pair[there]).line
-        raise ValueError(f"{names[there]}:{line}: {names[1 - there]} ends before this sentence")
+        longer = int(gold is None)  # index of the file that goes on
+        line = cast(ConlluSentence, pair[longer]).line
+        raise ValueError(f"{names[longer]}:{line}: {names[1 - longer]} ends before this sentence")
     for expected, found in zip_longest(gold.words, system.words):
         if expected is None:
             raise ValueError(f"{names[1]}:{system.line_of(found.id)}: {found.form!r} is no word of {names[0]}")
         if found is None:
             raise ValueError(f"{names[1]}:{system.line}: without the word {expected.form!r} of {names[0]}")
         if found.form != expected.form:
-            place = f"{names[1]}:{system.line_of(found.id)}"
-            there = f"{names[0]}:{gold.line_of(expected.id)}"
-            raise ValueError(f"{place}: the word is {found.form!r}, but {expected.form!r} in {there}")
+            found_line = f"{names[1]}:{system.line_of(found.id)}"
+            expected_line = f"{names[0]}:{gold.line_of(expected.id)}"
+            raise ValueError(f"{found_line}: the word is {found.form!r}, but {expected.form!r} in {expected_line}")

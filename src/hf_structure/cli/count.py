@@ -21,8 +21,8 @@ def add_count(commands: argparse._SubParsersAction) -> None:
 
 def run_count(options: argparse.Namespace) -> None:
     """
-    Counts the sentences and words of files with dependency graphs, and how many arcs a sentence has on average, those
-    from the root included.
+    Counts the sentences and words of files with dependency graphs, and the average number of arcs of a sentence,
+    including arcs from the root.
     """
     check_files(options.files, None)
     rows = [["file", "sentences", "words", "arcs a sentence"]]

@@ -60,8 +60,8 @@ def add_evaluate(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "system",
-        help="file with those to judge: same sentences and words, of trees also the same format; in CoNLL-U, the same "
-        "characters are enough",
+        help="file with the trees or graphs to judge: same sentences and words, of trees also the same format; in "
+        "CoNLL-U, the same characters are enough",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
@@ -82,7 +82,7 @@ def add_evaluate(commands: argparse._SubParsersAction) -> None:
         help="print the scores of the CoNLL 2018 shared task: tokens, sentences, words, tags, lemmas, UAS, LAS, CLAS, "
         "MLAS, BLEX; default: if sentences or words differ, and neither --ignore nor --uuas is given",
     )
-    graphs = parser.add_argument_group("unlabelled arcs of graphs, those from the root included")
+    graphs = parser.add_argument_group("unlabelled arcs of graphs, including arcs from the root")
     graphs.add_argument(
         "--annotation", choices=ANNOTATIONS, help="the gold graph of CoNLL-U: enhanced (default, DEPS) or basic (HEAD)"
     )
@@ -93,8 +93,8 @@ def add_evaluate(commands: argparse._SubParsersAction) -> None:
 def _add_evaluate_brackets(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "unlabelled F1 of brackets",
-        "UF1 is the mean of the sentences' F1; precision, recall and F1 are those of the corpus. Unless these options "
-        "say otherwise, constituents of one word and of all words do not count, others count once.",
+        "UF1 is the mean of the sentences' F1; precision, recall and F1 are computed over the corpus. Unless these "
+        "options say otherwise, constituents of one word and of all words do not count, others count once.",
     )
     group.add_argument(
         "--baselines", action="store_true", help="also score left-branching, right-branching and random binary trees"
@@ -110,8 +110,9 @@ def run_evaluate(options: argparse.Namespace) -> None:
     JSON or MRP.
     """
     names = (options.gold, options.system)
+    # Suffixes decide, so that options are checked before a file is read.
     suffixes = [plain_path(name).suffix.lower() for name in names]
-    formats = {format for format, known in SUFFIXES.items() for suffix in suffixes if suffix in known}
+    formats = {format for format, extensions in SUFFIXES.items() for suffix in suffixes if suffix in extensions}
     holds_graphs = not formats.isdisjoint(GRAPH_FORMATS)
     kind = options.structure or ("graph" if holds_graphs else "tree")
     if kind == "tree" and holds_graphs:
@@ -135,6 +136,7 @@ def _evaluate_conllu(options: argparse.Namespace) -> None:
     has_same_words = [sentence.forms for sentence in system] == [sentence.forms for sentence in gold]
     if options.conll18 and needs_same_words:
         raise ValueError(f"--{next(iter(needs_same_words))} cannot be used with --conll18")
+    # Without the same words there are no pairs to compare; CoNLL 2018 aligns by characters.
     if options.conll18 or not (has_same_words or needs_same_words):
         aligned = conll18_scores(system, gold)
         if not options.conll18:
@@ -150,7 +152,7 @@ def _evaluate_conllu(options: argparse.Namespace) -> None:
 
 
 def _write_rows(rows: Sequence[CountRow], options: argparse.Namespace, gold: Sequence[ConlluSentence] = ()) -> None:
-    """What `--by` prints and `--per_sentence` writes; `gold` are sentences with comments."""
+    """Prints the groups of `--by` and writes the table of `--per_sentence`. `gold` supplies the `sent_id`s."""
     if options.per_sentence:
         check_files([options.gold, options.system], options.per_sentence)
         cells = []
@@ -189,6 +191,7 @@ def _print_groups(rows: Sequence[CountRow], key: str, as_json: bool) -> None:
 def _scores_of(rows: Sequence[CountRow]) -> dict[str, float]:
     shares = {}
     for score in rows[0].total:
+        # A share of nothing counts as 1.
         total = sum(row.total[score] for row in rows)
         shares[score] = sum(row.matched[score] for row in rows) / total if total else 1.0
     return {"sentences": len({row.sentence for row in rows}), "words": sum(row.words for row in rows), **shares}
@@ -215,7 +218,7 @@ def _evaluate_graphs(options: argparse.Namespace) -> None:
 
 
 def _print_scores(values: dict[str, float | int | None], as_json: bool, name_of: Callable[[str], str] = str) -> None:
-    """Shares in per cent, and numbers."""
+    """Prints shares in percent, and counts as they are."""
     if as_json:
         print(json.dumps(values, indent=2))
         return
@@ -236,6 +239,7 @@ def _evaluate_brackets(options: argparse.Namespace) -> None:
     system = [sentence["spans"] for _, _, sentence in pairs]
     trees = {"system": system}
     if options.baselines:
+        # A fixed seed: the baseline is the same in every run.
         random = partial(random_tree, generator=Random(0))
         for name, baseline in {"left": left_branching, "right": right_branching, "random": random}.items():
             trees[name] = [baseline(length) for length in lengths]

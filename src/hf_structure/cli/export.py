@@ -18,10 +18,11 @@ def add_export(commands: argparse._SubParsersAction) -> None:
 
 def run_export(options: argparse.Namespace) -> None:
     """
-    Writes a folder with a model, its tokenizer and their code, which transformers loads on its own with
-    trust_remote_code=True: models, generation, and pipelines that parse.
+    Writes a folder with a model, its tokenizer and their code. With trust_remote_code=True, transformers alone loads
+    it: models, generation, and parsing pipelines.
     """
-    from hf_structure.exporting.folder import export  # not before: it takes seconds
+    # Late: it imports torch, which takes seconds.
+    from hf_structure.exporting.folder import export
 
     with writing_to(options.output):
         export(options.model, options.output, force=options.force)

@@ -1,4 +1,4 @@
-"""The figures that `hf-structure render` draws."""
+"""Figures of `hf-structure render`."""
 
 import argparse
 from collections.abc import Callable, Iterator
@@ -41,7 +41,7 @@ SUFFIXES = (".pdf", ".png", ".svg")
 
 
 def render_figures(options: argparse.Namespace) -> None:
-    """Draws the figures of `--kind`, the second and all others beside `--output` with a number in the name."""
+    """Saves the figures of `--kind`. The second and later ones have a number in their name, next to `--output`."""
     path = Path(options.output or "")
     if path.suffix.lower() not in SUFFIXES or options.format is not None:
         suffixes = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
@@ -52,6 +52,7 @@ def render_figures(options: argparse.Namespace) -> None:
         raise ValueError(f"--kind {options.kind} takes no --limit")
     files = named_systems(options.files).values() if options.kind == "circuits" else options.files
     check_files(files, options.output)
+    # Figures are drawn one by one: a corpus may have more than fit into memory.
     number = 0
     for number, figure in enumerate(FIGURES[options.kind](options), start=1):
         save_figure(figure, path if number == 1 else path.with_stem(f"{path.stem}-{number}"))
@@ -93,11 +94,12 @@ def _distances(options: argparse.Namespace) -> Iterator["Figure"]:
 
 
 def _attention(options: argparse.Namespace) -> Iterator["Figure"]:
-    """Of several models, or of one with and without the graph or tree that it builds."""
+    """Draws the attention of several models, or of one model with and without the graph or tree that it builds."""
     models = []
     for name, folder in named_models(options.model or [DEFAULT_SCORER]):
         loaded = load_model(folder, None, options.device, *CAUSAL, trust_remote_code=options.trust_remote_code)
         models.append((name or Path(folder).name, *loaded, True))
+    # A single model that builds structures is compared with itself, reading none.
     if len(models) == 1 and abilities_of(models[0][1].config).incremental:
         name, model, tokenizer, _ = models[0]
         kind = "graph" if "graph" in abilities_of(model.config).structures else "tree"
@@ -120,9 +122,12 @@ def _panel(
 
 
 def _tapes(options: argparse.Namespace) -> Iterator["Figure"]:
-    """Of the graphs of a file with the paper's weights; of text, those that a model reads."""
+    """
+    Draws the tapes of the graphs of a file, with the paper's weights, or of the graphs a model predicts for text.
+    """
     (name,) = options.files
-    with input_file(name) as file:  # once: what comes through a pipe is gone then
+    # Opened once, for its format and its content: a pipe cannot be read again.
+    with input_file(name) as file:
         form = format_of(name, file, options.input_format)
         if form in ("conllu", "sdp"):
             rows = read_graphs(file, form, options.annotation or "enhanced", complete=False)
@@ -153,7 +158,7 @@ def _circuits(options: argparse.Namespace) -> Iterator["Figure"]:
 
 
 def _read_circuits(name: str, file: str) -> dict[str, dict[str, float]]:
-    """Models and their scores: one, by this name, where the file is what run_sg.py wrote."""
+    """Returns the scores of models. A result file of run_sg.py holds one model, which gets this name."""
     values = load_json(file)
     models = {name: values["circuits"]} if isinstance(values, dict) and "circuits" in values else values
     if not isinstance(models, dict) or not all(_is_scores(scores) for scores in models.values()):

@@ -1,4 +1,4 @@
-"""The gold sentences of commands that score: that there are any, and which of their words are scored."""
+"""Gold sentences of commands that score, and masks of the words that count."""
 
 import argparse
 from collections.abc import Collection, Iterable
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def read_gold(sentences: Iterable[T], name: str) -> list[T]:
-    """The sentences of the file `name`. Raises `ValueError` if there are none."""
+    """Lists the sentences of the file `name`. Raises `ValueError` if there are none."""
     found = list(sentences)
     if not found:
         raise ValueError(f"{name} has no sentence to score")
@@ -19,7 +19,7 @@ def read_gold(sentences: Iterable[T], name: str) -> list[T]:
 
 
 def add_label_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
-    """The options that say which relations are not scored, and how others are compared."""
+    """Adds the options for ignored relations and for subtypes of labels."""
     parser.add_argument(
         "--ignore",
         action="append",
@@ -34,7 +34,7 @@ def add_label_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup)
 
 
 def scored_masks(gold: Iterable[ConlluSentence], ignored: Collection[str]) -> list[list[bool]] | None:
-    """Which words of each gold sentence are not punctuation, if that is to be ignored; or else None."""
+    """Masks of the words that are not punctuation; None if punctuation is scored."""
     if "punct" not in ignored:
         return None
     rows = map(ConlluSentence.to_sentence, gold)

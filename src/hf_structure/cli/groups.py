@@ -1,4 +1,4 @@
-"""Groups of words and sentences by what a treebank says of them, for `hf-structure evaluate` and `compare`."""
+"""Groups words and sentences by their annotation in a treebank, for `hf-structure evaluate` and `compare`."""
 
 import re
 from collections import Counter
@@ -15,8 +15,9 @@ from hf_structure.metrics.error_analysis import (
 )
 from hf_structure.text.conllu import ConlluSentence, ConlluToken
 
-MISSING = "-"  # the group of what has no value
-_DOCUMENT = ("newdoc ", "meta::")  # keys of comments that hold until the next document begin so
+MISSING = "-"  # the group of words without a value
+# Comments whose keys begin so describe a whole document.
+_DOCUMENT = ("newdoc ", "meta::")
 _GENRE = re.compile(r"(?:[^_-]+_)?([^_-]+)[_-]")
 _CLASSES = {"length": SENTENCES, "dependency_length": LENGTHS, "root_distance": DISTANCES}  # in their order
 
@@ -37,13 +38,14 @@ def word_groups(
     sentences: Sequence[ConlluSentence], key: str, name: str, universal_labels: bool = False
 ) -> list[Sequence[str]]:
     """
-    The group of each word of each sentence, for a `key` of `HELP`; words of a sentence whose comments have the key are
-    in one. `sentences` are all those of the file `name`; relations may be taken without their subtype.
+    Returns the group of each word of each sentence of the file `name`, for a `key` of `HELP`. A key of comments puts
+    all words of a sentence into one group. With `universal_labels`, relations lose their subtype.
 
-    Raises `ValueError` if no word and no comment has this key; the message lists those there are.
+    Raises `ValueError` if no word and no comment has this key; the message lists the available keys.
     """
     if key in _OF_WORDS:
         return [_OF_WORDS[key](sentence, universal_labels) for sentence in sentences]
+    # The first of comments, MISC and FEATS that has the key decides.
     comments = list(_comments(sentences))
     if any(key in values for values in comments):
         return [
@@ -58,14 +60,14 @@ def word_groups(
 
 
 def length_groups(lengths: Iterable[int], key: str) -> list[str]:
-    """The groups of sentences of which only the numbers of words are known. Raises `ValueError` for another key."""
+    """Returns the groups of sentences by their numbers of words. Raises `ValueError` for another key."""
     if key != "length":
         raise ValueError(f"{key!r} is for trees in CoNLL-U: sentences in brackets are grouped by length")
     return [sentence_class(length) for length in lengths]
 
 
 def in_order(groups: Iterable[str], key: str) -> list[str]:
-    """The groups that occur: classes of numbers in their order, others the most frequent first."""
+    """Sorts the groups that occur: classes of numbers by value, others by frequency."""
     counts = Counter(groups)
     if key in _CLASSES:
         return [group for group in _CLASSES[key] if group in counts]
@@ -73,16 +75,18 @@ def in_order(groups: Iterable[str], key: str) -> list[str]:
 
 
 def _comments(sentences: Iterable[ConlluSentence]) -> Iterator[dict[str, str]]:
-    """Keys and values of the comments of each sentence, and of its document where the sentence has none."""
+    """Yields the comments of each sentence by key, completed by those that its document has."""
     document = {}
     for sentence in sentences:
         own = {key.removeprefix("meta::"): value for key, value in sentence.metadata.items()}
+        # Not in the metadata: `# newdoc` may stand without an id.
         if any(comment.lstrip("# ").startswith("newdoc") for comment in sentence.comments):
             document = {}
         for key, value in sentence.metadata.items():
             if key.startswith(_DOCUMENT):
                 document[key.removeprefix("meta::")] = value
         if "newdoc id" in document:
+            # GUM and EWT name the genre only as a part of the id.
             document.setdefault("genre", genre_of(document["newdoc id"]))
         yield document | own
 
@@ -97,6 +101,7 @@ def _known_keys(sentences: Sequence[ConlluSentence], comments: Iterable[dict[str
     for column in ("misc", "feats"):
         rows = [_features(word, column) for sentence in sentences for word in sentence.words]
         found[f"{column.upper()} has"] = {key for row in rows for key in row}
+    # Some treebanks have hundreds of keys.
     listed = (f"{where} {', '.join(sorted(keys)[:20])}" for where, keys in found.items() if keys)
     return "; ".join([f"there are {', '.join(_OF_WORDS)}", *listed])
 

@@ -23,7 +23,7 @@ Runs = Mapping[str, Mapping[str, "HeadTypes"]]
 
 
 def analyze_heads(options: argparse.Namespace) -> None:
-    """What the heads of all models stand for: tables or JSON, and the figures."""
+    """Prints the correlation of the heads of all models with relations, as tables or JSON, and saves the figures."""
     check_files([options.gold], None)
     groups = named_models(options.model)
     runs: dict[str, dict[str, HeadTypes]] = {}
@@ -39,7 +39,7 @@ def analyze_heads(options: argparse.Namespace) -> None:
 
 
 def _heads_of(name: str, options: argparse.Namespace) -> tuple["HeadTypes", str]:
-    """What the heads of a model stand for, and the name of its family."""
+    """Returns the correlation of a model's heads with relations, and the name of its family."""
     from hf_structure.parsing.loading import MASKED, load_model
     from hf_structure.probing.head_types import head_types  # brings torch
 
@@ -48,12 +48,13 @@ def _heads_of(name: str, options: argparse.Namespace) -> tuple["HeadTypes", str]
     conventions = {"ignore_labels": set(options.ignore), "universal_labels": options.universal}
     with named_errors(f"{name} on {options.gold}"):
         found = head_types(bar, model, tokenizer=tokenizer, **conventions)
+    # With `attention="softmax"`, UDGN and StructFormer are the Transformer baselines of their papers.
     plain = getattr(model.config, "attention", "dependency") == "softmax"
     return found, "Transformer" if plain else type(model).__name__.removesuffix("ForMaskedLM")
 
 
 def _as_json(found: "HeadTypes") -> dict:
-    """Lists, with null where there is no correlation."""
+    """Converts arrays to lists. Undefined correlations are null, since JSON has no nan."""
     tables = {
         name: [[[None if math.isnan(value) else value for value in row] for row in layer] for layer in table.tolist()]
         for name, table in ((name, getattr(found, name)) for name in DIRECTIONS)
@@ -62,7 +63,7 @@ def _as_json(found: "HeadTypes") -> dict:
 
 
 def _print_tables(runs: Runs) -> None:
-    """For each direction: the correlation of the most frequent relations with the heads that fit them best."""
+    """Prints, for each direction, the best correlation of any head with each of the most frequent relations."""
     for direction, title in DIRECTIONS.items():
         first = next(iter(next(iter(runs.values())).values()))
         chosen = first.labels[:COLUMNS]
@@ -76,7 +77,7 @@ def _print_tables(runs: Runs) -> None:
 
 
 def _cell(values: Sequence[float]) -> str:
-    """Mean and deviation; a dash where a run has no correlation."""
+    """Formats mean and deviation; a dash if the correlation of any run is undefined."""
     if any(map(math.isnan, values)):
         return "-"
     deviation = f" ({stdev(values):.2f})" if len(values) > 1 else ""
@@ -84,7 +85,7 @@ def _cell(values: Sequence[float]) -> str:
 
 
 def _draw(runs: Runs, folder: Path, suffix: str) -> None:
-    """Figure 5 of every model."""
+    """Saves figure 5 of the UDGN paper for every model."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, of in runs.items():
         for number, (model, found) in enumerate(of.items(), start=1):

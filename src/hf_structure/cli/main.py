@@ -1,5 +1,5 @@
 # PYTHON_ARGCOMPLETE_OK
-"""The command line of `hf-structure`, and how it ends."""
+"""Entry point of `hf-structure`: parses the command line, runs a command and reports its errors."""
 
 import argparse
 import os
@@ -59,64 +59,74 @@ examples:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the command; every warning is a line on standard error, and an expected error is one with exit status 1."""
+    """Runs a command. Warnings are lines on standard error; an expected error is one line and exit status 1."""
     parser = build_parser()
     if "_ARGCOMPLETE" in os.environ:  # set by the completion of a shell
         import argcomplete
 
         argcomplete.autocomplete(parser)
     given = sys.argv[1:] if arguments is None else arguments
+    # Most commands need an argument. Without any, their help says more than an error about it.
     if not given or (len(given) == 1 and given[0] not in ALONE and not given[0].startswith("-")):
         _show_help(parser, given)
-    if given[0] != "train":  # whose options are those of other programs
+    # The options of `train` belong to other programs, which may tell hyphens from underscores.
+    if given[0] != "train":
         given = list(map(_underscored, given))
+    # Not `parse_args`: its error would show the usage of `hf-structure`, not of the command.
     options, unknown = parser.parse_known_args(given)
     if unknown:
         options.command.error(f"unrecognized arguments: {' '.join(unknown)}")
     open_closed_streams()
-    cast(TextIOWrapper, sys.stdout).reconfigure(encoding="utf-8", newline="")  # as in files, on every system
+    # As in files: the same bytes on every system, whatever its locale and line ends.
+    cast(TextIOWrapper, sys.stdout).reconfigure(encoding="utf-8", newline="")
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_: print(f"hf-structure: {message}", file=sys.stderr)
             options.run(options)
+        # Here, so that a full disk is reported like other errors; at exit Python would print a traceback.
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader, `head` say, has seen enough
+    except BrokenPipeError:
+        # The reader, such as `head`, has enough. That is no error.
         _discard_output()
     except KeyboardInterrupt:
+        # 128 + SIGINT, as shells expect of a program that Ctrl-C has ended.
         sys.exit(130)
     except (ValueError, OSError, ImportError) as error:
         fails = _output_fails() or getattr(error, "errno", None) in FULL
-        if fails and isinstance(error, OSError) and error.filename is None:  # files that are written are named
+        # Errors of files name them; an error without a name is about standard output.
+        if fails and isinstance(error, OSError) and error.filename is None:
             error.filename = "<stdout>"
         sys.exit(f"hf-structure: {error_line(error)}")
     except (RuntimeError, MemoryError) as error:
+        # Other runtime errors are bugs: their traceback helps whoever reports them.
         if not _is_out_of_memory(error):
             raise
+        # Advise only options that this command has.
         bounds = [f"--{name}" for name in BOUNDS if name in vars(options)]
         advice = f": choose a smaller {' or '.join(bounds)}" if bounds else ""
         sys.exit(f"hf-structure: there is not enough memory{advice}")
 
 
 def _show_help(parser: argparse.ArgumentParser, given: Sequence[str]) -> NoReturn:
-    """Prints the help of a command that was given nothing. This is an error, so that no script takes it for output."""
+    """Prints help on standard error and exits with status 2, so that no script takes the help for output."""
     with suppress(SystemExit), redirect_stdout(sys.stderr):
         parser.parse_args([*given, "--help"])
     sys.exit(2)
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    """Whether there was too little memory, for which torch has several errors."""
+    """Returns True for each of the several errors that Python and torch raise when memory runs out."""
     return isinstance(error, MemoryError) or "out of memory" in str(error) or "allocate memory" in str(error)
 
 
 def _underscored(argument: str) -> str:
-    """`--beam-size` -> `--beam_size`: both are right."""
+    """`--beam-size` -> `--beam_size`: both spellings are accepted."""
     option = re.fullmatch(r"--(no[-_](?=.))?([^=]+)(=.*)?", argument, re.DOTALL)
     return f"--{'no-' if option[1] else ''}{option[2].replace('-', '_')}{option[3] or ''}" if option else argument
 
 
 def _output_fails() -> bool:
-    """Whether standard output takes no more, a full disk say; what it did not take is thrown away."""
+    """Returns True if standard output cannot be written (a full disk, say), and discards what is left to write."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -126,12 +136,12 @@ def _output_fails() -> bool:
 
 
 def _discard_output() -> None:
-    """Lets the last flush, that of the interpreter, succeed."""
+    """Sends further output to `/dev/null`, so that Python's own flush at exit succeeds."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command line of `hf-structure`."""
+    """Builds the parser of the `hf-structure` command line."""
     parser = argparse.ArgumentParser(
         prog="hf-structure",
         description="Parse and score text, compare trees and graphs, draw them, train and export models.",
@@ -140,6 +150,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", required=True)
+    # In the order of the help.
     parts = (add_parse, add_score, add_compare, add_evaluate, add_analyze, add_agree, add_consensus, add_count)
     for add in (*parts, add_render, add_train, add_export, add_publish, add_models):
         add(commands)

@@ -17,10 +17,11 @@ def add_models(commands: argparse._SubParsersAction) -> None:
 
 def run_models(options: argparse.Namespace) -> None:
     """
-    Lists the models that come with the package: what they give, whether they learned from a treebank, their size and
-    licence, and scores and speed as in their cards. Models on the Hub are used by their names there.
+    Lists the models that come with the package: the structures they give, whether they learned from a treebank, their
+    size and licence, and scores and speed as in their cards. Models on the Hub are used by their names there.
     """
-    from hf_structure.hub.bundled import bundled_models  # not before: reading cards takes a moment
+    # Late: reading model cards imports huggingface_hub, which the other commands do not need.
+    from hf_structure.hub.bundled import bundled_models
 
     models = bundled_models()
     if options.format == "json":

@@ -72,9 +72,11 @@ def run_parse(options: argparse.Namespace) -> None:
     from hf_structure.parsing.parser import WINDOW, Parser
 
     structure = options.structure or DEFAULTS.get(options.format)
-    sentences = "line" if options.refine else options.sentences  # trees are those of sentences
+    # Initial trees belong to the sentences as they are read: these must not be split again.
+    sentences = "line" if options.refine else options.sentences
     parser = Parser(options.model, **options_of(options, structure=structure, sentences=sentences))
-    parser((), initial=() if options.refine else None)  # raises errors of options before a file is opened
+    # Parsing nothing raises errors of options before a file is opened, and overwritten.
+    parser((), initial=() if options.refine else None)
     ask_for_lines(options.files)
     failures: list[BadInputError] = []
     with output_file(options.output) as file:
@@ -86,13 +88,13 @@ def run_parse(options: argparse.Namespace) -> None:
 
 
 def parse_sources(parser: "Parser", sources: Iterable[SourceSentence]) -> Iterator[list[Parse | None]]:
-    """Of each sentence or text the parses of its sentences."""
+    """Yields, for each sentence or text, the parses of its sentences."""
     for found in parser.pipe(sources):
         yield found if isinstance(found, Parses) else [found]
 
 
 def _parse_chunk(sources: Sequence[SourceSentence], parser: "Parser", refine: bool) -> Iterator[Result]:
-    """Each parse with what it was read from. Raises `BadInputError` for a sentence that cannot be parsed."""
+    """Yields each parse with its source. Raises `BadInputError` for a sentence that cannot be parsed."""
     if refine:
         for source in sources:
             source.initial = _initial_tree(source)
@@ -104,22 +106,25 @@ def _parse_chunk(sources: Sequence[SourceSentence], parser: "Parser", refine: bo
 
 
 def _write(results: Iterator[Result], options: argparse.Namespace, file: IO[str]) -> list[str]:
-    """Writes parses as they come, a page of HTML in the end; the places of sentences that are left out."""
+    """Writes parses as they come (HTML in the end). Returns the locations of skipped sentences."""
     skipped: list[str] = []
     numbered = _numbered(results, skipped)
     if options.format == "html":
+        # A page has one head and one title, so it is written at once.
         file.write(render_html([parsed for _, parsed in numbered]))
         return skipped
     write = partial(write_conllu, spaces_after=True) if options.spaces_after else WRITERS[options.format]
     file.write(HEADERS.get(options.format, ""))
     for number, parsed in numbered:
         file.write(write(parsed, number))
+        # Whoever types sentences, or sends them through a pipe, waits for each tree.
         file.flush()
     return skipped
 
 
 def _numbered(results: Iterator[Result], skipped: list[str]) -> Iterator[tuple[int, Parse]]:
-    """Parses with their numbers, from 1; the places of sentences that are left out go to `skipped`."""
+    """Yields parses with their numbers, from 1. The locations of skipped sentences go to `skipped`."""
+    # Skipped sentences are counted, so that numbers are the same as in the input.
     for number, (parsed, source) in enumerate(results, start=1):
         if parsed is None:
             skipped.append(source.place)
@@ -134,7 +139,7 @@ def _initial_tree(source: SourceSentence) -> ConlluSentence:
 
 
 def _check_parse(options: argparse.Namespace) -> None:
-    """What can be known to be wrong before a model is loaded and a file is overwritten."""
+    """Raises `ValueError` for bad options, before a model is loaded or a file overwritten."""
     if options.format not in SEVERAL and options.k > 1:
         raise ValueError(f"-k needs --format {', '.join(SEVERAL)}: {options.format} holds one tree or graph")
     if options.format != "json" and options.marginals:
@@ -144,8 +149,8 @@ def _check_parse(options: argparse.Namespace) -> None:
     if options.spaces_after and options.format != "conllu":
         raise ValueError("--spaces_after needs --format conllu: no other format has MISC")
     held = HELD.get(options.format)
-    wanted = ("dependency", "constituency") if options.structure == "both" else (options.structure,)
-    if options.structure and held and not set(wanted) & set(held):
+    requested = ("dependency", "constituency") if options.structure == "both" else (options.structure,)
+    if options.structure and held and not set(requested) & set(held):
         raise ValueError(f"--format {options.format} holds {' and '.join(map(NAMES.__getitem__, held))} only")
     if options.marginals and options.structure == "constituency":
         raise ValueError("--marginals are about dependencies: they need --structure dependency, both or graph")
@@ -153,20 +158,21 @@ def _check_parse(options: argparse.Namespace) -> None:
 
 
 def write_conllu(parsed: Parse, number: int, spaces_after: bool = False) -> str:
-    """The sentence in CoNLL-U, with this number if it has no name."""
+    """Writes a sentence as CoNLL-U; a sentence without `sent_id` gets this number."""
     return parsed.to_conllu(parsed.numbered(number), spaces_after)
 
 
 def _write_sdp(parsed: Parse, number: int) -> str:
     if parsed.source is None:
         return parsed.to_sdp(str(number))
+    # SDP has columns for lemmas and tags, which graphs lack: they come from the source.
     lemmas = [word.lemma for word in parsed.source.words]
     tags = [word.xpos for word in parsed.source.words]
     return parsed.to_sdp(parsed.metadata.get("sent_id", str(number)), lemmas, tags)
 
 
 def _best(parsed: Parse) -> Sequence[Parse | DependencyTree | DependencyGraph]:
-    """The parse, with both trees, and the second best tree or graph and all that follow."""
+    """The parse with both of its trees, followed by the second best tree or graph and the rest of the k best."""
     return [parsed, *parsed.alternatives[1:]]
 
 

@@ -19,25 +19,28 @@ if TYPE_CHECKING:
 
 def add_publish(commands: argparse._SubParsersAction) -> None:
     parser = add_command(commands, "publish", "put a model on the Hub", run_publish)
-    parser.add_argument("folder", metavar="FOLDER", help="a model that is saved, or the short name of a bundled one")
-    parser.add_argument("repository", metavar="ORG/NAME", help="where it goes, made if need be")
+    parser.add_argument("folder", metavar="FOLDER", help="a saved model, or the short name of a bundled one")
+    parser.add_argument("repository", metavar="ORG/NAME", help="the repository, created if it does not exist")
     parser.add_argument("--license", metavar="NAME", help="licence of the model: apache-2.0, mit, cc-by-sa-4.0, ...")
     parser.add_argument("--language", metavar="CODE", help="language of its text: en, de, ...")
     parser.add_argument(
         "--code", action="store_true", help="add its code: transformers alone will load it, if trusted"
     )
     parser.add_argument("--private", action="store_true", default=None, help="make a new repository private")
-    parser.add_argument("--revision", metavar="BRANCH", help="branch, made if need be; default: main")
+    parser.add_argument("--revision", metavar="BRANCH", help="branch, created if it does not exist; default: main")
     parser.add_argument("--message", default="Upload model", help="message of the commit; default: %(default)s")
-    parser.add_argument("--dry_run", action="store_true", help="show what would go up: files, sizes and the card")
+    parser.add_argument(
+        "--dry_run", action="store_true", help="show what would be uploaded: files, sizes and the card"
+    )
 
 
 def run_publish(options: argparse.Namespace) -> None:
     """
-    Puts a model on the Hub in one commit: weights, tokenizer and a model card, which is made of what is known where
-    the folder has none.
+    Uploads a model to the Hub in one commit: weights, tokenizer and a model card, which is generated if the folder has
+    none.
     """
-    from hf_structure.hub.publishing import publish  # late, as below: the other commands need none of it
+    # Late, as below: the other commands need no client of the Hub.
+    from hf_structure.hub.publishing import publish
 
     folder = resolve_model(options.folder) if options.folder in short_names() else options.folder
     with _with_code(folder) if options.code else nullcontext(folder) as folder:
@@ -49,7 +52,7 @@ def run_publish(options: argparse.Namespace) -> None:
 
 
 def _prepare(folder: str, options: argparse.Namespace) -> "Publication":
-    """What is published; on a terminal, an unknown licence is asked for."""
+    """Collects what is published. On a terminal, asks for an unknown licence."""
     from hf_structure.hub.publishing import UnknownLicenseError, prepare
 
     try:
@@ -62,7 +65,7 @@ def _prepare(folder: str, options: argparse.Namespace) -> "Publication":
 
 
 def _ask_for_license() -> str | None:
-    """None if the user ends the input instead."""
+    """Asks for a licence; returns None if the user ends the input instead."""
     try:
         return input("Licence of the model (apache-2.0, mit, cc-by-sa-4.0, ...): ").strip()
     except EOFError:
@@ -71,13 +74,14 @@ def _ask_for_license() -> str | None:
 
 @contextmanager
 def _with_code(folder: str) -> Iterator[str]:
-    """A copy of the folder that has the code of its model, too."""
+    """Yields a temporary copy of a model's folder that also contains the model's code."""
     from hf_structure.exporting.folder import export
     from hf_structure.hub.publishing import BESIDE
 
     with TemporaryDirectory() as output:
         with writing_to(output):
             export(folder, output)
+            # Export copies the model alone. The card also needs results, facts and licence.
             for file in (file for pattern in BESIDE for file in Path(folder).glob(pattern)):
                 if not Path(output, file.name).exists():
                     shutil.copyfile(file, Path(output, file.name))

@@ -1,4 +1,4 @@
-"""Large inputs, files and data sets, as records: what is not wanted is passed over without being looked at."""
+"""Large inputs, files and data sets, as records that are read lazily: skipped sentences are never parsed."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ Record = Callable[[], list[SourceSentence]]  # reads the sentences or the text o
 
 
 class TextFile:
-    """A file of text, CoNLL-U, SDP or brackets, every sentence or line a record."""
+    """Records of a file of text, CoNLL-U, SDP or brackets: one for each sentence or line."""
 
     def __init__(self, name: str, input_format: str, line_breaks: str = "end"):
         self.name = name
@@ -29,12 +29,12 @@ class TextFile:
                 yield partial(_alone, read)
 
     def fraction(self) -> float:
-        """How much of it is read."""
+        """The fraction read so far."""
         return 1.0 if self._file.closed else bytes_read(self._file) / self.size
 
 
 class RowSource:
-    """A column of a data set, every row a record."""
+    """Records of a column of a data set: one for each row."""
 
     def __init__(self, rows: Rows, input_format: str):
         if input_format not in ("auto", "raw", "words"):
@@ -51,7 +51,7 @@ class RowSource:
             yield partial(_row_sentences, row, self.input_format, f"{self.rows.name}: row {number}")
 
     def fraction(self) -> float | None:
-        """How much of it is read; None if that is not known."""
+        """The fraction read so far; None if unknown."""
         return self._read / self.rows.total if self.rows.total else None
 
 
@@ -59,20 +59,24 @@ def _alone(read: Unread) -> list[SourceSentence]:
     return [read()]
 
 
-def _row_sentences(row: Row, form: str, place: str) -> list[SourceSentence]:
-    """The text or sentences of a row, a document: a list of words is a sentence, lines of text are (not of `auto`)."""
+def _row_sentences(row: Row, form: str, location: str) -> list[SourceSentence]:
+    """
+    Reads the sentences of a row, which is a document. A list of words is one sentence. With `auto`, text is one item;
+    else each of its lines is.
+    """
     value = row()
     if isinstance(value, list):
-        return [SourceSentence(words=value, place=place)] if value else []
+        return [SourceSentence(words=value, place=location)] if value else []
     texts = [value or ""] if form == "auto" else (value or "").split("\n")
-    sentences = [text_sentence(text, form, place) for text in texts if clean_text(text).strip()]
+    sentences = [text_sentence(text, form, location) for text in texts if clean_text(text).strip()]
+    # In CoNLL-U, the first sentence of a document marks its beginning.
     for first in sentences[:1]:
         first.metadata = {"newdoc": ""}
     return sentences
 
 
 class Corpus:
-    """All parts of the input in a row."""
+    """The parts of the input, one after the other."""
 
     def __init__(self, parts: Sequence[TextFile | RowSource]):
         self.parts = parts
@@ -84,16 +88,17 @@ class Corpus:
             yield from part
 
     def fraction(self) -> float | None:
-        """How much of it is read; None if that is not known."""
+        """The fraction read so far; None if unknown."""
         fraction = self.parts[self._index].fraction()
         if len(self.parts) == 1 or fraction is None:
             return fraction
+        # Files have no common unit of progress but bytes: the numbers of their sentences are unknown.
         sizes = [part.size for part in self.parts]
         return (sum(sizes[: self._index]) + fraction * sizes[self._index]) / sum(sizes)
 
 
 def open_files(names: Iterable[str], input_format: str, column: str, line_breaks: str = "end") -> Corpus:
-    """Files of text, CoNLL-U, SDP, brackets, or rows (Parquet, JSON). Raises `OSError` or `ValueError`."""
+    """Opens files of text, CoNLL-U, SDP, brackets or rows (Parquet, JSON). Raises `OSError` or `ValueError`."""
     parts = []
     for name in names:
         if row_suffix(name) is None:

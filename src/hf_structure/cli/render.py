@@ -49,18 +49,17 @@ def add_render(commands: argparse._SubParsersAction) -> None:
         nargs="*",
         metavar="FILE",
         help="CoNLL-U, SDP or brackets with trees or graphs, or text for a model to parse (-: stdin); of two CoNLL-U "
-        "files, gold and system, the trees are drawn together, gold arcs above the words and the others below; for "
+        "files, gold and system, the trees are drawn together, gold arcs above the words and system arcs below; for "
         "circuits, results of run_sg.py or JSON {model: {circuit: score}}, [NAME=]FILE",
     )
     parser.add_argument(
         "--kind",
         choices=KINDS,
         default="trees",
-        help="the trees (default) or graphs of a file; what a model thinks of the sentences of a file: syntactic "
+        help="the trees (default) or graphs of a file; what a model predicts for the sentences of a file: syntactic "
         "distances and heights, the probabilities of all parents, or the attention of one head, of several models "
         "side by side or of one with and without the graph or tree that it builds; the feature tapes of the graphs of "
-        "a file or model; a model's relation weights; the scores "
-        "of models on the circuits of syntactic test suites",
+        "a file or model; a model's relation weights; the scores of models on the circuits of syntactic test suites",
     )
     parser.add_argument("--output", metavar="FILE", help="where to write; default: stdout, which takes no figures")
     parser.add_argument("--limit", type=positive, metavar="N", help="draw the first N sentences only")
@@ -95,7 +94,7 @@ def add_render(commands: argparse._SubParsersAction) -> None:
 
 
 def run_render(options: argparse.Namespace) -> None:
-    """Draws the trees or graphs of a file or two, what a model thinks of sentences, or scores of models."""
+    """Draws the trees or graphs of one file or two, predictions of a model for sentences, or scores of models."""
     if options.kind == "circuits":
         if not options.files:
             raise ValueError("--kind circuits needs a FILE of scores, or several")
@@ -137,6 +136,7 @@ def _render_structures(options: argparse.Namespace, form: str) -> None:
     else:
         found = _read_parses(options.files[0], options)
     parses = islice(found, options.limit)
+    # Read before the output is opened, so that a file without sentences replaces none.
     first = next(parses, None)
     if first is None:
         raise ValueError(f"{shown_name(options.files[0])} has no sentence to draw")

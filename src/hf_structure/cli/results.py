@@ -1,4 +1,4 @@
-"""What is made of the sentences of files, as it comes; what is wrong with a file is said when all others are done."""
+"""Streams results of sentences; errors of files are reported after the remaining files."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,13 +13,13 @@ T = TypeVar("T")
 
 
 class BadInputError(ValueError):
-    """What is wrong with a file that is read."""
+    """An error in an input file."""
 
 
 def read_sentences(
     name: str, input_format: str, skip_empty: bool = True, line_breaks: str = "end"
 ) -> Iterator[SourceSentence]:
-    """The sentences and raw texts of a file. Raises `BadInputError`."""
+    """Streams the sentences and raw texts of a file. Raises `BadInputError`."""
     try:
         yield from read_files([name], input_format, skip_empty, line_breaks)
     except OSError as error:
@@ -38,12 +38,13 @@ def results_of(
     failures: list[BadInputError],
 ) -> Iterator[tuple[T, SourceSentence]]:
     """
-    What `process` makes of the sentences of files, in their order, each with its sentence. It gets them as `read`
-    gives them, so many at first and at most (see `chunks`); what is wrong with a file, a `BadInputError` of either,
-    ends it and goes to `failures`. Progress is shown on a terminal.
+    Yields the results of `process` for the sentences of files, each with its sentence, in order. `process` is called
+    on chunks of what `read` yields; `sizes` are the first and the largest (see `chunks`). A `BadInputError` of either
+    ends its file and is appended to `failures`. Progress is shown on a terminal.
     """
     from tqdm import tqdm
 
+    # On a terminal alone: bars would fill log files.
     with tqdm(unit=" sentences", disable=not (show_progress and sys.stderr.isatty())) as bar:
         for name in files:
             for pair in _results_of_file(chunks(read(name), *sizes, name == "-" and is_live()), process, failures):
@@ -64,16 +65,17 @@ def _results_of_file(
 
 
 def ask_for_lines(files: Sequence[str]) -> None:
-    """Says on a terminal that standard input is waited for."""
+    """On a terminal, prints that standard input is awaited."""
     if "-" in files and sys.stdin.isatty():
         print("hf-structure: one sentence a line or several, end with Ctrl-D", file=sys.stderr)
 
 
 def report(skipped: Sequence[str], failures: Sequence[BadInputError], reason: str = "too long") -> None:
-    """Says which sentences were left out, and why, and what is wrong with files; raises the last of that."""
+    """Prints the number of skipped sentences and the errors of files. Raises the last error."""
     if skipped:
         message = f"{len(skipped)} sentences left out that are {reason}, the first one {skipped[0]}"
         print(f"hf-structure: {message}", file=sys.stderr)
+    # The last error is raised instead, so that the program ends with exit status 1.
     for failure in failures[:-1]:
         print(f"hf-structure: {failure}", file=sys.stderr)
     if failures:

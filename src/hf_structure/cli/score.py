@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hf_structure.scoring.scoring import SentenceScore
 
 SUFFIX_FORMATS = {".tsv": "tsv", ".txt": "tsv", ".json": "json", ".jsonl": "json"}
-Scores = tuple["SentenceScore | None", ...]  # of a sentence, one for every size of the beam
+Scores = tuple["SentenceScore | None", ...]  # of one sentence, by beam size
 
 
 def add_score(commands: argparse._SubParsersAction) -> None:
@@ -59,7 +59,7 @@ def add_score(commands: argparse._SubParsersAction) -> None:
         type=positives,
         default=[None],
         metavar="N",
-        help="graphs of a sentence followed by a model that reads graphs; with --table or --summary also several: "
+        help="graphs that a model which reads graphs keeps for a sentence; with --table or --summary also several: "
         "1,20,100; default: 20",
     )
     parser.add_argument(
@@ -104,13 +104,16 @@ def run_score(options: argparse.Namespace) -> None:
     trust = options.trust_remote_code
     model, tokenizer = load_language_model(options.model, device=options.device, trust_remote_code=trust)
     scorer = partial(cast(Any, score), model=model, tokenizer=tokenizer, **_settings(options))
+    # A summary names the sizes, so the default of the model is filled in.
     sizes = [choose_beam(model, size) for size in options.beam_size] if options.summary else options.beam_size
-    scorer([], beam_size=sizes[0])  # raises errors of options before a file is opened
+    # Scoring nothing raises errors of options before a file is opened, and overwritten.
+    scorer([], beam_size=sizes[0])
     if options.correction:
         print(f"hf-structure: surprisals have the correction {options.correction}", file=sys.stderr)
     table = _table(options, model, sizes) if options.table else None
     ask_for_lines(options.files)
     failures: list[BadInputError] = []
+    # Splitting changes white space between sentences, which `--raw` must keep.
     sentences = options.sentences or ("line" if options.raw else "split")
     read = partial(_read, options=options, is_split=sentences == "split")
     read = reader_of(layout_of(options), table, read, options.input_format)
@@ -128,7 +131,7 @@ def run_score(options: argparse.Namespace) -> None:
 
 
 def _read(name: str, options: argparse.Namespace, is_split: bool) -> Iterator[SourceSentence]:
-    """The sentences of a file, and its empty lines; rules find the sentences of raw text that is to be split."""
+    """Streams the sentences and empty lines of a file. Raw text is split into sentences by rule if `is_split`."""
     line_breaks = "space" if options.input_format == "paragraphs" else options.line_breaks
     for source in read_sentences(name, options.input_format, skip_empty=False, line_breaks=line_breaks):
         spans = sentence_spans(source.text or "", line_breaks) if is_split and source.is_text else []
@@ -136,7 +139,7 @@ def _read(name: str, options: argparse.Namespace, is_split: bool) -> Iterator[So
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
-    """Of the command line, what [`~hf_structure.score`] calls the same."""
+    """Returns the options of the command line that [`~hf_structure.score`] has by the same names."""
     names = ("raw", "eos", "masking", "word_tokenizer", "max_tokens", "skip_long", "skip_empty")
     names += ("correction", "entropy")
     return {name: getattr(options, name) for name in names}
@@ -148,24 +151,26 @@ def _score_chunk(
     beam_sizes: Sequence[int | None],
 ) -> Iterator[tuple[Scores, SourceSentence]]:
     """
-    The scores of each sentence, one for every size of the beam, and what it was read from. Raises `BadInputError` with
-    the place of a sentence that cannot be scored, when those before it are out.
+    Yields the scores of each sentence, one for each beam size, with its source. Raises `BadInputError` with the
+    location of a sentence that cannot be scored, after the sentences before it.
     """
     sentences = [item.content for item in items]
     failure = None
     try:
         scores = [scorer(sentences, beam_size=size) for size in beam_sizes]
-    except SentenceError as error:  # it is raised before anything is computed
+    except SentenceError as error:
+        # Sentences are checked before any is computed, so no score of this chunk is computed twice.
         good = error.number - 1
         failure = BadInputError(f"{items[good].place}: {error.reason}")
         scores = [scorer(sentences[:good], beam_size=size) for size in beam_sizes]
-    yield from zip(zip(*scores, strict=True), items, strict=False)  # items may go on behind the failure
+    # Not strict: after a failure there are more items than scores.
+    yield from zip(zip(*scores, strict=True), items, strict=False)
     if failure is not None:
         raise failure
 
 
 def _check_score(options: argparse.Namespace) -> None:
-    """What can be known to be wrong before a model is loaded."""
+    """Raises `ValueError` for bad options, before a model is loaded."""
     if options.words and options.format != "tsv":
         raise ValueError("--words is for --format tsv: JSON has the words in any case")
     if options.summary and (options.words or options.output):
@@ -201,7 +206,7 @@ def _table(options: argparse.Namespace, model: "PreTrainedModel", beam_sizes: Se
 
 
 def _write(pairs: Iterator[tuple[Scores, SourceSentence]], options: argparse.Namespace, file: IO[str]) -> list[str]:
-    """Writes scores as they come; the places of the sentences that are left out."""
+    """Writes scores as they come. Returns the locations of skipped sentences."""
     skipped = []
     form = "words" if options.words else options.format
     file.write(HEADERS[form])
@@ -235,7 +240,7 @@ def _print_summary(
     failures: Sequence[BadInputError],
     reason: str,
 ) -> None:
-    """One line for each size of the beam; `falls`: sentences that the size before gives a higher probability."""
+    """Prints a line for each beam size. `falls` counts sentences that the previous size gives a higher probability."""
     from hf_structure.scoring.scoring import CorpusTotals, count_falls
 
     totals = [CorpusTotals() for _ in beam_sizes]
@@ -245,15 +250,17 @@ def _print_summary(
         if scores[0] is None:
             skipped.append(item.place)
             continue
-        all_scores = cast(tuple["SentenceScore", ...], scores)  # for any size, or for none
+        # Whether a sentence is skipped does not depend on the beam: it is for all sizes or for none.
+        all_scores = cast(tuple["SentenceScore", ...], scores)
         for corpus, scored in zip(totals, all_scores, strict=True):
             corpus.add(scored)
-        for place, (before, scored) in enumerate(pairwise(all_scores), start=1):
-            falls[place] += count_falls([before.log_prob], [scored.log_prob])
-    report(skipped, failures, reason)  # there are no figures of a part of a corpus
+        for index, (before, scored) in enumerate(pairwise(all_scores), start=1):
+            falls[index] += count_falls([before.log_prob], [scored.log_prob])
+    # Raises an error before anything is printed: figures of a part of a corpus would mislead.
+    report(skipped, failures, reason)
     rows = [
-        {"beam_size": size, **corpus.scores(), "falls": count if place else None}
-        for place, (size, corpus, count) in enumerate(zip(beam_sizes, totals, falls, strict=True))
+        {"beam_size": size, **corpus.scores(), "falls": count if index else None}
+        for index, (size, corpus, count) in enumerate(zip(beam_sizes, totals, falls, strict=True))
     ]
     if as_json:
         sys.stdout.writelines(json.dumps(row) + "\n" for row in rows)
@@ -267,7 +274,7 @@ def _cell(value: float | None) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
-# sentences that are scored together: at first, so that the first ones come soon, and at most
+# Sentences scored together. The first chunk is small, so that results begin soon.
 FIRST = 64
 MOST = 4096
 HEADERS = {

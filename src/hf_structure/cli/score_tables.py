@@ -1,4 +1,4 @@
-"""`hf-structure score --table`: items, and a word or a region in each row."""
+"""`hf-structure score --table`: tables with a word or a region of an item in each row."""
 
 import argparse
 import csv
@@ -31,7 +31,7 @@ class ItemRow(SourceSentence):
 
 
 def add_table(parser: argparse.ArgumentParser) -> None:
-    """The options of tables and items."""
+    """Adds the options for tables and items."""
     tables = parser.add_argument_group(
         "tables", "Files that end in .csv or .tsv are tables of items, with a sentence in each row."
     )
@@ -50,7 +50,7 @@ def add_table(parser: argparse.ArgumentParser) -> None:
 
 
 def add_layout(parser: argparse._ActionsContainer) -> None:
-    """The options that say where tables have sentences and regions."""
+    """Adds the options for the columns of sentences and regions."""
     parser.add_argument(
         "--sentence_column", default="sentence", metavar="COLUMN", help="of the sentences; default: %(default)s"
     )
@@ -70,7 +70,7 @@ def add_layout(parser: argparse._ActionsContainer) -> None:
 
 
 def layout_of(options: argparse.Namespace) -> ItemLayout:
-    """Where the sentences and regions of items are. Raises `ValueError` for options that exclude each other."""
+    """Returns the layout of item tables. Raises `ValueError` for options that exclude each other."""
     return ItemLayout(
         options.sentence_column, options.region_columns, options.region_mark or None, options.critical_column
     )
@@ -79,18 +79,18 @@ def layout_of(options: argparse.Namespace) -> ItemLayout:
 def reader_of(
     layout: ItemLayout, table: ScoreTable | None, read: Callable[[str], Iterator[SourceSentence]], input_format: str
 ) -> Callable[[str], Iterator[SourceSentence]]:
-    """What reads the sentences of a file: tables by their layout, and others with `read`."""
+    """Returns a reader of sentences, which reads tables by their layout and other files with `read`."""
 
     def read_any(name: str) -> Iterator[SourceSentence]:
         if input_format != "auto" or not is_item_table(name):
             yield from read(name)
             return
         try:
-            for place, row in read_item_rows(name):
+            for location, row in read_item_rows(name):
                 if table is not None:
-                    table.check(row, place)
-                item = layout.read(row, place)
-                yield ItemRow(text=item.text, place=place, item=item)
+                    table.check(row, location)
+                item = layout.read(row, location)
+                yield ItemRow(text=item.text, place=location, item=item)
         except OSError as error:
             raise BadInputError(error_line(error)) from error
         except ValueError as error:
@@ -104,7 +104,7 @@ def write_table(
     table: ScoreTable,
     options: argparse.Namespace,
 ) -> list[str]:
-    """Writes the rows of sentences as they come; the places of the sentences that are left out."""
+    """Writes the rows of sentences as they come. Returns the locations of skipped sentences."""
     skipped = []
     alike = AlikeSentences()
     with table_writer(options.output, options.format == "json") as write:
@@ -132,7 +132,7 @@ Writer = Callable[[list[str], list[Row]], None]  # of columns and rows
 
 
 def table_format(output: str | None, as_json: bool) -> str:
-    """One of `FORMATS`. Raises `ValueError` for a file of another suffix."""
+    """Chooses one of `FORMATS` by the suffix. Raises `ValueError` for an unknown suffix."""
     if output is None:
         return "jsonl" if as_json else "tsv"
     suffix = plain_path(output).suffix.lower().removeprefix(".")
@@ -143,8 +143,9 @@ def table_format(output: str | None, as_json: bool) -> str:
 
 @contextmanager
 def table_writer(output: str | None, as_json: bool) -> Iterator[Writer]:
-    """What writes rows to a file of a form of `FORMATS`, or to standard output."""
+    """Opens a table in one of `FORMATS`, a file or standard output, and yields the function that writes rows."""
     form = table_format(output, as_json)
+    # Parquet is written at once, since columns have one type each and the first rows do not tell it.
     if output is not None and form == "parquet":
         rows = []
         yield lambda _, more: rows.extend(more)
@@ -170,8 +171,10 @@ def _cell_writer(file: IO[str], delimiter: str) -> Writer:
         if not header:
             header.extend(columns)
             cells.writerow(header)
+        # Items of two tables may have different columns; one file of cells cannot hold both.
         if columns != header:
             raise ValueError(f"its columns are {', '.join(columns)}, not {', '.join(header)}")
+        # In the order of the header, whatever the order of the row.
         cells.writerows([_cell(row[name]) for name in header] for row in rows)
         file.flush()
 
@@ -189,14 +192,15 @@ def _write_parquet(rows: list[Row], output: str) -> None:
     from pyarrow import parquet
 
     warn_of_replacing(output)
-    names = dict.fromkeys(name for row in rows for name in row)  # files may differ in their columns
+    # The tables of several input files may differ in their columns: a missing value is null.
+    names = dict.fromkeys(name for row in rows for name in row)
     columns = {name: [row.get(name) for row in rows] for name in names}
     with path_beside(output) as partial:
         parquet.write_table(pyarrow.table(columns), partial)
 
 
 def check_table(options: argparse.Namespace) -> None:
-    """What can be known to be wrong before a model is loaded."""
+    """Raises `ValueError` for a table that cannot be written, before a model is loaded."""
     form = table_format(options.output, options.format == "json")
     if form == "parquet":
         try:

@@ -34,7 +34,8 @@ def add_train(commands: argparse._SubParsersAction) -> None:
 
 
 def run_train(options: argparse.Namespace) -> None:
-    """Runs a training script as if it had been started itself."""
+    """Runs a training script as if started directly."""
+    # Scripts read `sys.argv` themselves, as under torchrun and accelerate.
     script = EXAMPLES / f"run_{options.script}.py"
     sys.argv = [str(script), *options.options]
     runpy.run_path(str(script), run_name="__main__")

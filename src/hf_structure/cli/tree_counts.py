@@ -1,4 +1,4 @@
-"""What systems have right of gold trees, by sentence and group: for `hf-structure evaluate` and `compare`."""
+"""Counts of matches with gold trees, by sentence and group, for `hf-structure evaluate` and `compare`."""
 
 import argparse
 from collections import Counter, defaultdict
@@ -23,18 +23,18 @@ _PUNCTUATION_BY = {"drop": "auto", "drop_by_form": "form", "keep": None}
 
 class CountRow(NamedTuple):
     """
-    What is right in a sentence, or in its words of one group. Scores are shares: sums of `matched` by sums of `total`.
+    Counts of a sentence, or of its words in one group. A score is the sum of `matched` divided by the sum of `total`.
     """
 
     sentence: int  # its number, from 1
     group: str  # `ALL` without any
     words: int  # number of words
-    matched: Mapping[str, float]  # how many are right, for each score
-    total: Mapping[str, float]  # of how many
+    matched: Mapping[str, float]  # numerator of each score
+    total: Mapping[str, float]  # denominator of each score
 
 
 def add_dependency_options(parser: argparse._ArgumentGroup) -> None:
-    """The options that say which words and what of them attachment scores compare."""
+    """Adds the options for the words and arcs that attachment scores compare."""
     add_label_options(parser)
     parser.add_argument(
         "--uuas",
@@ -45,12 +45,12 @@ def add_dependency_options(parser: argparse._ArgumentGroup) -> None:
 
 
 def add_bracket_options(group: argparse._ArgumentGroup) -> None:
-    """The options that say which constituents count."""
+    """Adds the options for the constituents that count."""
     group.add_argument(
         "--punctuation",
         choices=sorted(_PUNCTUATION_BY),
-        help="drop what is punctuation by the gold tags, or by its form where these are none of the Penn Treebank or "
-        "universal (default), drop it by its form, or keep it; where it is dropped, the system file may be without it "
+        help="drop punctuation as the gold tags tell it, or its form if they are neither Penn Treebank tags nor "
+        "universal ones (default), drop it by its form, or keep it; if it is dropped, the system file may lack it "
         "already",
     )
     group.add_argument("--count_single_words", action="store_true", help="constituents of one word count")
@@ -61,7 +61,7 @@ def add_bracket_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--empty_gold",
         choices=EMPTY_GOLD,
-        help="F1 of a sentence without gold constituents that count: that of recall 1 (default: 1 if nothing is "
+        help="F1 of a sentence without gold constituents that count: as with recall 1 (default: 1 if nothing is "
         "predicted, else 0), always 1, always 0, or skip the sentence",
     )
     group.add_argument("--min_length", type=positive, metavar="N", help="skip sentences of fewer words (C-PCFG: 2)")
@@ -69,12 +69,12 @@ def add_bracket_options(group: argparse._ArgumentGroup) -> None:
 
 
 def given_options(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
-    """The options of these names that the command line has."""
+    """Returns the options of these names that were given."""
     return {name: getattr(options, name) for name in names if getattr(options, name)}
 
 
 def dependency_conventions(gold: Sequence[ConlluSentence], options: argparse.Namespace) -> dict[str, Any]:
-    """The options of attachment scores, as [`~hf_structure.metrics.attachment.attachment_scores`] calls them."""
+    """Returns the keyword arguments of [`~hf_structure.metrics.attachment.attachment_scores`]."""
     return {
         "keep": scored_masks(gold, options.ignore),
         "ignore_labels": set(options.ignore),
@@ -90,8 +90,8 @@ def dependency_rows(
     options: argparse.Namespace,
 ) -> list[CountRow]:
     """
-    The attachments of sentences that have words to score, by the `groups` of these. Raises `ValueError` for other
-    words or numbers of sentences, and a word without a head.
+    Counts the correct attachments of each sentence by the `groups` of its words; sentences without words to score are
+    left out. Raises `ValueError` for differing words or numbers of sentences, and for a word without a head.
     """
     matches = word_matches(*aligned_columns(system, gold), **dependency_conventions(gold, options))
     rows = []
@@ -114,17 +114,18 @@ def dependency_rows(
 def bracket_rows(
     pairs: Sequence[tuple[int, dict, dict]], key: str | None, options: argparse.Namespace
 ) -> list[CountRow]:
-    """The constituents of the sentences that [`read_bracket_pairs`] gives. Raises `ValueError` for another key."""
+    """Counts the correct constituents of the pairs of [`read_bracket_pairs`]. Raises `ValueError` for another key."""
     lengths = [len(gold["words"]) for _, gold, _ in pairs]
     groups = [ALL] * len(pairs) if key is None else length_groups(lengths, key)
     gold = [sentence["spans"] for _, sentence, _ in pairs]
     system = [sentence["spans"] for _, _, sentence in pairs]
     rows = []
     for each in sentence_counts(system, gold, lengths, **given_options(options, BRACKET_OPTIONS)):
-        place = each.number - 1
+        index = each.number - 1
+        # Counts whose sums give the scores: F1 is 2 * matched / (predicted + gold).
         matched = {"uf1": each.f1, "precision": each.matched, "recall": each.matched, "f1": 2 * each.matched}
         total = {"uf1": 1, "precision": each.predicted, "recall": each.gold, "f1": each.predicted + each.gold}
-        rows.append(CountRow(pairs[place][0], groups[place], lengths[place], matched, total))
+        rows.append(CountRow(pairs[index][0], groups[index], lengths[index], matched, total))
     if not rows:
         raise ValueError("there is no sentence to score")
     return rows
@@ -132,8 +133,8 @@ def bracket_rows(
 
 def read_bracket_pairs(gold_name: str, system_name: str, punctuation: str | None) -> Iterator[tuple[int, dict, dict]]:
     """
-    Number and rows of the sentences of both files, gold and system; both without the punctuation of the gold, if it is
-    dropped.
+    Yields the number of each sentence with its gold and system rows. Words that are punctuation in the gold file are
+    dropped from both.
     """
     by = _PUNCTUATION_BY[punctuation or "drop"]
     gold = read_gold(load_sentences(gold_name, "brackets"), gold_name)
@@ -142,8 +143,10 @@ def read_bracket_pairs(gold_name: str, system_name: str, punctuation: str | None
         raise ValueError(f"{gold_name}: no word is left without punctuation; --punctuation keep keeps it")
     _, whole, kept = numbered[0]
     system = _read_system(system_name, (whole["words"], kept["words"]))
-    if len(system) < len(gold):  # it may lack sentences of punctuation alone
+    # A system file without punctuation also lacks the sentences of punctuation alone.
+    if len(system) < len(gold):
         numbered = [row for row in numbered if row[2]["words"]]
+    # Not strict: a message about differing words says more than one about the number of sentences.
     for (number, whole, kept), predicted in zip(numbered, system, strict=False):
         is_dropped = len(predicted["words"]) == len(kept["words"])
         check_words(predicted["words"], (kept if is_dropped else whole)["words"], number)
@@ -154,8 +157,8 @@ def read_bracket_pairs(gold_name: str, system_name: str, punctuation: str | None
 
 def _read_system(name: str, first: Sequence[list[str]]) -> list[dict]:
     """
-    The sentences of a file. Where nothing in it tells whether brackets begin with labels, the words of its first
-    sentence do: they are one of these lists.
+    Reads the sentences of a file. Brackets may begin with labels or with words, and some files do not show which; the
+    words of the first sentence, one of the two lists in `first`, decide.
     """
     system = list(load_sentences(name, "brackets"))
     if system and system[0]["words"] not in first:

@@ -1,4 +1,4 @@
-"""Arcs above the words of a row: levels, colours, and where they stand on their words."""
+"""Arcs above the words of a row: levels, colours, and their ends at the words."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -19,7 +19,8 @@ from hf_structure.drawing.style import (
 )
 
 PORT = 7.0  # between the ends of two arcs at a word
-CERTAIN = 0.95  # a probability from here on is not written: what is uncertain stands out
+# Probabilities from here on are not written, so that uncertain arcs stand out.
+CERTAIN = 0.95
 
 
 @dataclass
@@ -31,14 +32,14 @@ class Arc:
     word: int
     label: str
     probability: float | None
-    restored: bool = False  # put there by rule: the model did not see the word
-    color: int = 0  # arcs that cross have different ones
+    restored: bool = False  # attached by rule: the model did not see the word
+    color: int = 0  # index into `ARC_COLORS`; crossing arcs differ
     crosses: bool = False
-    verdict: str = ""  # beside another tree, whether that has the arc too
+    verdict: str = ""  # compared with another tree: "right", "turned" or "wrong"
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The words from which to which it reaches; a root's arc stands at one word."""
+        """The leftmost and the rightmost word of the arc; a root arc has only one word."""
         return min(self.head or self.word, self.word), max(self.head, self.word)
 
     @property
@@ -64,7 +65,7 @@ def tree_arcs(
     labels: Sequence[str] | None = None,
     probabilities: Sequence[float | None] | None = None,
 ) -> list[Arc]:
-    """One arc a word."""
+    """Returns one arc per word. Raises `ValueError` for lists of unequal length and invalid heads."""
     check_lengths(words, heads=heads, labels=labels, probabilities=probabilities)
     check_heads(heads)
     return _colored([(int(head), word) for word, head in enumerate(heads, start=1)], labels, probabilities)
@@ -76,7 +77,7 @@ def graph_arcs(
     labels: Sequence[str] | None = None,
     probabilities: Sequence[float | None] | None = None,
 ) -> list[Arc]:
-    """The arcs of a graph."""
+    """Returns the arcs of a graph. Raises `ValueError` for lists of unequal length and invalid arcs."""
     check_lengths(arcs, of="arcs", labels=labels, probabilities=probabilities)
     check_arcs(arcs, len(words))
     return _colored(arcs, labels, probabilities)
@@ -85,10 +86,11 @@ def graph_arcs(
 def _colored(
     pairs: Sequence[tuple[int, int]], labels: Sequence[str] | None, probabilities: Sequence[float | None] | None
 ) -> list[Arc]:
-    """Each arc in the first colour that none of those before it has that it crosses, as long as there are enough."""
+    """Gives each arc the first colour that no earlier arc has that it crosses; the first colour if all are taken."""
     labels = [""] * len(pairs) if labels is None else labels
     values = [None] * len(pairs) if probabilities is None else probabilities
-    guessed = any(value is not None for value in values)  # by a model: what has no probability, it did not see
+    # If a model has given probabilities, an arc without one was attached by rule.
+    guessed = any(value is not None for value in values)
     arcs = [
         Arc(i, head, word, labels[i] or ("" if head else "root"), values[i], guessed and values[i] is None)
         for i, (head, word) in enumerate(pairs)
@@ -101,13 +103,14 @@ def _colored(
 
 
 def _crossings(arcs: Sequence[Arc]) -> list[list[int]]:
-    """For each arc the others that it crosses; a root's arc crosses those that pass over its word."""
+    """Returns, for each arc, the arcs that it crosses. A root arc crosses the arcs that pass over its word."""
     starting = defaultdict(list)  # word -> arcs whose left end is there
     for arc in arcs:
         starting[arc.ends[0]].append(arc)
     crossed: list[list[int]] = [[] for _ in arcs]
     for arc in arcs:
         left, right = arc.ends
+        # Arcs that begin outside are nested or disjoint, or find this arc themselves.
         for other in (other for word in range(left + 1, right) for other in starting[word]):
             if other.ends[1] > right or not other.head:
                 crossed[arc.index].append(other.index)
@@ -117,10 +120,10 @@ def _crossings(arcs: Sequence[Arc]) -> list[list[int]]:
 
 @dataclass
 class Part:
-    """What a row shows of an arc."""
+    """The part of an arc in one row. `left`, `right` and `word` (the dependent) are positions of the row."""
 
     arc: Arc
-    left: int  # places
+    left: int
     right: int
     word: int
     level: int = 0  # 1 = lowest
@@ -128,8 +131,8 @@ class Part:
 
 class ArcDrawing:
     """
-    The arcs of a sentence above one of its rows, or below, as in a mirror; one that goes on in another row ends at the
-    edge.
+    Draws the arcs of a sentence above one of its rows, or mirrored below it. An arc that continues in another row ends
+    at the edge.
     """
 
     def __init__(self, arcs: Sequence[Arc], row: Row, below: bool = False) -> None:
@@ -137,36 +140,42 @@ class ArcDrawing:
         self.up = -1 if below else 1
         self.parts = stack_parts(arcs, row)
         self.ports = self._ports()
+        # Without text, levels may be closer.
         self.step = 22.0 if any(part.arc.head and part.arc.text for part in self.parts) else 15.0
         self.height = 12 + self.step * max((part.level for part in self.parts), default=0)
 
     def _ports(self) -> dict[tuple[int, int], float]:
-        """`(index, place)`: how far from the middle of its word an arc stands there, so that no lines cross."""
-        at_place: dict[int, list[tuple[float, int]]] = defaultdict(list)
+        """
+        Maps `(arc, position)` to the distance of the arc's end from the middle of the word, so that no lines cross.
+        """
+        at_position: dict[int, list[tuple[float, int]]] = defaultdict(list)
         for part in self.parts:
             if not part.arc.head:
-                at_place[part.word].append((0.0, part.arc.index))
-            else:  # from left to right: arcs to the left, the longest last; the root; to the right, the longest first
-                at_place[part.left].append((1 / part.level, part.arc.index))
-                at_place[part.right].append((-1 / part.level, part.arc.index))
+                at_position[part.word].append((0.0, part.arc.index))
+            else:
+                # From left to right: arcs to the left, longest last; the root; arcs to the right, longest first.
+                at_position[part.left].append((1 / part.level, part.arc.index))
+                at_position[part.right].append((-1 / part.level, part.arc.index))
         return {
-            (index, place): (rank - (len(ends) - 1) / 2) * PORT if self.row.holds(place) else 0.0
-            for place, ends in at_place.items()
+            (index, position): (rank - (len(ends) - 1) / 2) * PORT if self.row.holds(position) else 0.0
+            for position, ends in at_position.items()
             for rank, (_, index) in enumerate(sorted(ends))
         }
 
     def widen_words(self, widths: list[float]) -> list[float]:
-        """Leaves room for the ends of a word's arcs beside each other."""
+        """Leaves room at each word for the ends of its arcs."""
         widths = list(widths)
         for part in self.parts:
-            for place in {part.left, part.right}:
-                room = 2 * PORT if part.arc.head else part.arc.width + 16
-                widths[place] = max(widths[place], 2 * abs(self.ports[part.arc.index, place]) + room - GAP)
+            for position in {part.left, part.right}:
+                needed = 2 * PORT if part.arc.head else part.arc.width + 16
+                port = self.ports[part.arc.index, position]
+                widths[position] = max(widths[position], 2 * abs(port) + needed - GAP)
         return widths
 
     def widen_gaps(self, gaps: list[float]) -> list[float]:
         """Leaves room for the text of every arc."""
         gaps = list(gaps)
+        # Lower arcs first: the room that they need also helps the higher arcs above them.
         for part in sorted(self.parts, key=lambda part: part.level):
             if part.arc.head and part.arc.text:
                 inner = slice(part.left, part.right)
@@ -176,9 +185,9 @@ class ArcDrawing:
                 gaps[inner] = [gap + lack / (part.right - part.left) for gap in gaps[inner]]
         return gaps
 
-    def draw(self, places: list[float], base: float) -> list[str]:
-        """The arcs, then their texts."""
-        ends = {key: places[key[1]] + port for key, port in self.ports.items()}
+    def draw(self, xs: list[float], base: float) -> list[str]:
+        """Draws the arcs, then their texts, which must cover all lines."""
+        ends = {key: xs[key[1]] + port for key, port in self.ports.items()}
         tops = {part.arc.index: base - self.up * self.step * part.level for part in self.parts}
         lines = [self._line(part, ends, tops[part.arc.index], base) for part in self.parts]
         marks = [self._mark(part, ends, tops[part.arc.index]) for part in self.parts]
@@ -188,11 +197,12 @@ class ArcDrawing:
         ]
 
     def path(self, part: Part, ends: dict[tuple[int, int], float], top: float, base: float) -> str:
-        """The line of an arc; that of a root word comes straight down."""
+        """The SVG path of an arc. The arc of a root word is a vertical line."""
         left = ends[part.arc.index, part.left]
         right = ends[part.arc.index, part.right]
         if not part.arc.head:
             return f"M{left:.1f} {top:.1f}V{base:.1f}"
+        # Corners of long arcs are rounder, which helps the eye to follow them.
         across = min((right - left) / 2, 8.0 + 5.0 * part.level)  # size of the round corners
         down = top + self.up * min(abs(base - top) - 6, 8.0 + 4.0 * part.level)
         first = f"M{left:.1f} {base:.1f}V{down:.1f}Q{left:.1f} {top:.1f} {left + across:.1f} {top:.1f}"
@@ -202,10 +212,11 @@ class ArcDrawing:
         )
 
     def _line(self, part: Part, ends: dict[tuple[int, int], float], top: float, base: float) -> str:
-        """The arc with its arrow, what crosses it interrupted; dashes for what was put there by rule."""
+        """SVG of the arc with its arrow. Lines that it crosses are interrupted; an arc attached by rule is dashed."""
         arc = part.arc
         path = self.path(part, ends, top, base)
         line, fill, color = _colors(arc)
+        # A wide line in the colour of the page interrupts the lines below it.
         halo = f'<path class="halo" d="{path}" stroke="{PAPER}" stroke-width="5"/>' if arc.crosses else ""
         dashes = ' stroke-dasharray="3 3"' if arc.restored else ""
         lines = f'<path d="{path}"{dashes}/>'
@@ -216,7 +227,7 @@ class ArcDrawing:
         return f'{halo}<g class="{line}" stroke="{color}"{pale}>{_title(arc)}{lines}</g>'
 
     def _mark(self, part: Part, ends: dict[tuple[int, int], float], top: float) -> str:
-        """The arc's text: it interrupts the arc, and fills the root's mark."""
+        """SVG of the arc's text, which interrupts the arc; for a root, a filled mark with the text."""
         arc = part.arc
         if not arc.text:
             return ""
@@ -225,14 +236,16 @@ class ArcDrawing:
         if not arc.head:
             return _root_mark(arc, left, top)
         higher = [other for other in self.parts if other.level > part.level]
-        walls = [ends[p.arc.index, place] for p in higher for place in (p.left, p.right) if self.row.holds(place)]
+        # The vertical lines of higher arcs, which pass this arc's level.
+        feet = [(part.arc.index, position) for part in higher for position in (part.left, part.right)]
+        walls = [ends[foot] for foot in feet if self.row.holds(foot[1])]
         number = f'<tspan class="muted" fill="{MUTED}">{arc.number}</tspan>' if arc.number else ""
         content = f"{xml(arc.label)} {number}".strip()
         return svg_label(_free_spot(left, right, arc.width + 8, walls), top, (arc.width + 8, 14), content)
 
 
 def _root_mark(arc: Arc, x: float, y: float) -> str:
-    """A filled mark, whose text is as light, or dark, as the ground."""
+    """SVG of a filled mark, with text in the colour of the background."""
     width = arc.width + 12
     _, fill, color = _colors(arc)
     return (
@@ -243,14 +256,14 @@ def _root_mark(arc: Arc, x: float, y: float) -> str:
 
 
 def _colors(arc: Arc) -> tuple[str, str, str]:
-    """Classes of what is drawn and of what is filled, and the colour."""
+    """The CSS classes of lines and of fillings, and the colour."""
     if arc.restored:
         return "rule", "muted", MUTED
     return f"line{arc.color}", f"fill{arc.color}", ARC_COLORS[arc.color]
 
 
 def _title(arc: Arc) -> str:
-    """What a browser shows when the mouse is over the arc."""
+    """The tooltip of the arc in a browser."""
     if arc.restored:
         return "<title>by rule: the model did not see this word</title>"
     if arc.verdict:
@@ -259,30 +272,32 @@ def _title(arc: Arc) -> str:
 
 
 def _part(arc: Arc, row: Row) -> Part | None:
-    """None for an arc of other rows."""
-    left, right = sorted(row.place(end) for end in arc.ends)
+    """The part of an arc in a row; None if the arc is in other rows."""
+    left, right = sorted(row.position(end) for end in arc.ends)
     if left == right and (arc.head or not row.holds(left)):
         return None
-    return Part(arc, left, right, row.place(arc.word))
+    return Part(arc, left, right, row.position(arc.word))
 
 
 def stack_parts(arcs: Sequence[Arc], row: Row) -> list[Part]:
-    """What a row shows: wherever two arcs overlap, they are on different levels, and a shorter one is below."""
+    """Stacks the arcs of a row: overlapping arcs are on different levels, shorter ones below."""
     parts = [part for arc in arcs if (part := _part(arc, row))]
-    tops = [0] * (len(row) + 1)  # tops[i]: the highest level so far between places i and i + 1
+    tops = [0] * (len(row) + 1)  # tops[i]: the highest level so far between positions i and i + 1
     for part in sorted(parts, key=lambda part: (part.right - part.left, part.arc.ends[1] - part.arc.ends[0])):
         if part.arc.head:
             part.level = 1 + max(tops[part.left : part.right])
             tops[part.left : part.right] = [part.level] * (part.right - part.left)
     for part in parts:
-        if not part.arc.head:  # above all arcs that end at the word or pass over it
+        # Root arcs come last: they are above all arcs that end at the word or pass over it.
+        if not part.arc.head:
             part.level = 1 + max(tops[part.word - 1 : part.word + 1])
     return parts
 
 
 def _free_spot(left: float, right: float, width: float, walls: list[float]) -> float:
-    """Where on a line from left to right a text stands: as near to the middle as other lines (walls) allow."""
+    """The x of a text on a line from left to right, as near to the middle as other lines (`walls`) allow."""
     middle = (left + right) / 2
+    # Either the middle is free, or the nearest free x is next to a wall.
     walls = [x for x in walls if left < x < right]
     spots = [middle, *(x + side * (width / 2 + 1) for x in walls for side in (-1, 1))]
     free = [

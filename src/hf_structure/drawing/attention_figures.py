@@ -16,17 +16,16 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 PIXELS = 80  # of drawings to an inch
-# inches: of a token, of a heat map
-CELL = 0.27
-LEAST = 1.6
-LETTER = 0.085  # inches of a token's name
+CELL = 0.27  # inches of a token
+LEAST = 1.6  # inches of a heat map, at least
+LETTER = 0.085  # inches of a letter of a token's name
 
 Box = tuple[float, float, float, float]  # left, bottom, width, height in inches
 
 
 @dataclass(frozen=True)
 class AttentionPanel:
-    """One heat map, and what is drawn under it."""
+    """One heat map, with the graph or tree drawn under it."""
 
     title: str  # above the map
     tokens: Sequence[str]  # the tokens, in order
@@ -37,7 +36,7 @@ class AttentionPanel:
     spans: Sequence[tuple[int, int]] | None = None  # constituents, half-open, in words from 0
 
     def table(self) -> list[list[float]]:
-        """The weights. Raises `ValueError` if they have another shape."""
+        """Returns the weights as lists. Raises `ValueError` if they have another shape."""
         table = [list(map(float, row)) for row in self.weights]
         size = len(self.tokens)
         if [len(row) for row in table] != [size] * size:
@@ -45,7 +44,7 @@ class AttentionPanel:
         return table
 
     def drawing(self) -> ArcDrawing | BracketDrawing | None:
-        """The graph or tree, if there is one."""
+        """Lays out the graph or tree, if there is one."""
         row = Row(0, len(self.words))
         if self.arcs is not None:
             return ArcDrawing(graph_arcs(self.words, self.arcs, None, self.probabilities), row)
@@ -54,8 +53,8 @@ class AttentionPanel:
 
 def plot_attention(panels: Sequence[AttentionPanel]) -> "Figure":
     """
-    Attention of one head of each model, side by side, above the graphs and trees that the models have read, as in
-    figure 3 of the GiLT paper. All maps share one scale of colours, from 0 to 1.
+    Draws the attention of one head of each model, side by side, above the graphs and trees that the models have read,
+    as in figure 3 of the GiLT paper. All maps share one colour scale, from 0 to 1.
 
     Raises `ValueError` without panels, and for weights of another shape, invalid arcs or constituents.
     """
@@ -63,17 +62,18 @@ def plot_attention(panels: Sequence[AttentionPanel]) -> "Figure":
         raise ValueError("there is no attention to draw")
     tables = [panel.table() for panel in panels]
     drawn = [(panel, drawing) for panel in panels if (drawing := panel.drawing()) is not None]
-    places = [place_words(panel.words, Row(0, len(panel.words)), [drawing]) for panel, drawing in drawn]
-    sizes = [(xs[-1] / PIXELS, (drawing.height + 70) / PIXELS) for xs, (_, drawing) in zip(places, drawn, strict=True)]
+    all_xs = [place_words(panel.words, Row(0, len(panel.words)), [drawing]) for panel, drawing in drawn]
+    sizes = [(xs[-1] / PIXELS, (drawing.height + 70) / PIXELS) for xs, (_, drawing) in zip(all_xs, drawn, strict=True)]
     boxes, size = _boxes(panels, sizes)
     figure = new_figure(*size)
+    # Boxes are computed in inches, so that the cells of all maps have one size.
     figure.set_layout_engine("none")
     axes = [figure.add_axes((x / size[0], y / size[1], w / size[0], h / size[1])) for x, y, w, h in boxes]
     for own, panel, table in zip(axes, panels, tables, strict=False):
         image = _draw_map(own, panel, table)
     axes[0].set_ylabel("token")
     figure.colorbar(image, cax=axes[len(panels)], label="attention")
-    for own, (panel, drawing), xs in zip(axes[len(panels) + 1 :], drawn, places, strict=True):
+    for own, (panel, drawing), xs in zip(axes[len(panels) + 1 :], drawn, all_xs, strict=True):
         _draw_structure(own, panel, drawing, xs)
     return figure
 
@@ -81,7 +81,7 @@ def plot_attention(panels: Sequence[AttentionPanel]) -> "Figure":
 def _boxes(
     panels: Sequence[AttentionPanel], structures: Sequence[tuple[float, float]]
 ) -> tuple[list[Box], tuple[float, float]]:
-    """Those of the maps, of their colour bar and of the structures, of which sizes are given; the size of all."""
+    """Returns the boxes of the maps, of the colour bar and of the structures, and the size of the figure."""
     sides = [max(CELL * len(panel.tokens), LEAST) for panel in panels]
     labels = [0.45 + LETTER * max(map(len, panel.tokens), default=0) for panel in panels]
     title = 0.2 + 0.2 * max(panel.title.count("\n") + 1 for panel in panels)
@@ -114,53 +114,53 @@ def _draw_map(axes: "Axes", panel: AttentionPanel, table: list[list[float]]) -> 
 
 
 def _draw_structure(
-    axes: "Axes", panel: AttentionPanel, drawing: ArcDrawing | BracketDrawing, places: list[float]
+    axes: "Axes", panel: AttentionPanel, drawing: ArcDrawing | BracketDrawing, xs: list[float]
 ) -> None:
-    """Words in a row, what they form above them, in the units of the SVG pictures."""
-    for word, x in zip(panel.words, places[1:], strict=False):
+    """Draws words in a row and their structure above them, in the units of the SVG pictures."""
+    for word, x in zip(panel.words, xs[1:], strict=False):
         axes.text(x, -22, word, ha="center", fontsize=12, color=INK, parse_math=False)
     if isinstance(drawing, ArcDrawing):
-        _draw_arcs(axes, drawing, places)
+        _draw_arcs(axes, drawing, xs)
     else:
-        _draw_brackets(axes, drawing, places)
+        _draw_brackets(axes, drawing, xs)
     name = panel.title.partition("\n")[0]
-    axes.text(places[-1] / 2, drawing.height + 24, name, ha="center", fontsize=11, parse_math=False)
-    axes.set_xlim(0, places[-1])
+    axes.text(xs[-1] / 2, drawing.height + 24, name, ha="center", fontsize=11, parse_math=False)
+    axes.set_xlim(0, xs[-1])
     axes.set_ylim(-30, drawing.height + 40)
     axes.set_aspect("equal")
     axes.set_axis_off()
 
 
-def _draw_brackets(axes: "Axes", drawing: BracketDrawing, places: list[float]) -> None:
-    xs = drawing.middles(places)
+def _draw_brackets(axes: "Axes", drawing: BracketDrawing, xs: list[float]) -> None:
+    middles = drawing.middles(xs)
     heights = [drawing.step * level for level in drawing.levels]
     for i, family in enumerate(drawing.children):
-        axes.plot([xs[family[0]], xs[family[-1]]], [heights[i]] * 2, color=ACCENT, linewidth=1.3)
+        axes.plot([middles[family[0]], middles[family[-1]]], [heights[i]] * 2, color=ACCENT, linewidth=1.3)
         for child in family:
-            axes.plot([xs[child]] * 2, [heights[child], heights[i]], color=ACCENT, linewidth=1.3)
+            axes.plot([middles[child]] * 2, [heights[child], heights[i]], color=ACCENT, linewidth=1.3)
 
 
-def _draw_arcs(axes: "Axes", drawing: ArcDrawing, places: Sequence[float]) -> None:
+def _draw_arcs(axes: "Axes", drawing: ArcDrawing, xs: Sequence[float]) -> None:
     from matplotlib.patches import FancyArrowPatch
 
     for part in drawing.parts:
         color = ARC_COLORS[part.arc.color]
         style = {"color": color, "alpha": part.arc.opacity, "linewidth": 1.3, "shrinkA": 0, "shrinkB": 0}
-        path = _arc_path(part, places, drawing)
+        path = _arc_path(part, xs, drawing)
         axes.add_patch(FancyArrowPatch(path=path, arrowstyle="-|>,head_length=4,head_width=2", **style))
         if not part.arc.head:
             axes.text(path.vertices[0][0], drawing.step * part.level, "root", ha="center", fontsize=9, color=color)
 
 
-def _arc_path(part: Part, places: Sequence[float], drawing: ArcDrawing) -> Any:
-    """From the head to the dependent."""
+def _arc_path(part: Part, xs: Sequence[float], drawing: ArcDrawing) -> Any:
+    """The matplotlib path of an arc, from the head to the dependent."""
     from matplotlib.path import Path
 
     top = drawing.step * part.level
-    x = places[part.word] + drawing.ports[part.arc.index, part.word]
+    x = xs[part.word] + drawing.ports[part.arc.index, part.word]
     if not part.arc.head:
         return Path([(x, top - 2), (x, 0)])
-    start = places[part.arc.head] + drawing.ports[part.arc.index, part.arc.head]
+    start = xs[part.arc.head] + drawing.ports[part.arc.index, part.arc.head]
     corner = min(14.0, abs(x - start) / 2, top) * (1 if x > start else -1)
     rise = top - abs(corner)
     return Path(

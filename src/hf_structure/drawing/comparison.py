@@ -15,8 +15,8 @@ _MARKS = {"right": "", "turned": "⇄", "wrong": "✗"}
 
 def verdicts(heads: Sequence[int], others: Sequence[int]) -> list[str]:
     """
-    Each arc of a tree, given by the heads of its words (0 = root), in comparison with another tree: `"right"`,
-    `"turned"` (the other tree has it in the other direction) or `"wrong"`.
+    Compares each arc of a tree, given by the heads of its words (0 = root), with another tree: `"right"`, `"turned"`
+    (the other tree has it in the other direction) or `"wrong"`.
     """
     found = []
     for word, (head, other) in enumerate(zip(heads, others, strict=True), start=1):
@@ -36,7 +36,7 @@ def compared_arcs(
     gold_labels: Sequence[str] | None = None,
     system_labels: Sequence[str] | None = None,
 ) -> tuple[list[Arc], list[Arc]]:
-    """The arcs of both trees, each in the colour of its verdict."""
+    """Returns the arcs of both trees, each in the colour of its verdict."""
     pairs = ((gold, gold_labels, system), (system, system_labels, gold))
     above, below = (
         [
@@ -58,7 +58,7 @@ def comparison_svg(
     width: float | None = None,
 ) -> str:
     """
-    Draws gold arcs above the words and predicted ones below: blue in both trees, violet where the direction differs,
+    Draws gold arcs above the words and predicted ones below: blue in both trees, violet if the direction differs,
     orange in one tree alone.
 
     Args:
@@ -78,18 +78,19 @@ def comparison_text(
     system_labels: Sequence[str] | None = None,
 ) -> str:
     """
-    The same for a terminal: one word a line, gold arcs at its left, predicted ones at its right, followed by errors:
-    `✗` with the predicted and the gold head, `⇄` where only the direction differs.
+    Draws the comparison for a terminal: one word per line, gold arcs at its left, predicted ones at its right,
+    followed by errors: `✗` with the predicted and the gold head, `⇄` if only the direction differs.
     """
     above, below = compared_arcs(words, gold, system, gold_labels, system_labels)
+    # To the right of the words, drawings and their arrows are mirrored.
     mirrored = [line.translate(_MIRRORED)[::-1] for line in draw_text_arcs(below, len(words))]
     notes = [
-        "" if arc.verdict == "right" else _difference(words, arc, wanted)
-        for arc, wanted in zip(below, above, strict=True)
+        "" if arc.verdict == "right" else _difference(words, arc, gold_arc)
+        for arc, gold_arc in zip(below, above, strict=True)
     ]
     return text_rows(words, draw_text_arcs(above, len(words)), mirrored, notes)
 
 
-def _difference(words: Sequence[str], found: Arc, wanted: Arc) -> str:
-    names = [f"{arc.head} {words[arc.head - 1]}" if arc.head else "root" for arc in (found, wanted)]
-    return f"{_MARKS[found.verdict]} {names[0]}, not {names[1]}"
+def _difference(words: Sequence[str], predicted: Arc, gold: Arc) -> str:
+    names = [f"{arc.head} {words[arc.head - 1]}" if arc.head else "root" for arc in (predicted, gold)]
+    return f"{_MARKS[predicted.verdict]} {names[0]}, not {names[1]}"

@@ -34,7 +34,7 @@ def constituency_svg(
     Args:
         words, tags, width: As for `dependency_svg`.
         spans (`Sequence[tuple[int, int]]`): The constituents, half-open, in words from 0; in any order.
-        labels (`Sequence[str]`, *optional*): Of the constituents, which are drawn as dots without one.
+        labels (`Sequence[str]`, *optional*): Labels of the constituents; unlabelled ones are drawn as dots.
 
     Raises:
         ValueError: lists of unequal length, spans that are no tree over the words, a width that is not positive.
@@ -49,14 +49,15 @@ def constituency_text(
     tags: Sequence[str] | None = None,
 ) -> str:
     """
-    Draws constituents for a terminal: one word a line after its tag, with the tree at the left. The branches of a
-    constituent start under each other. Arguments and errors are those of `constituency_svg`.
+    Draws constituents for a terminal: one word per line after its tag, with the tree at the left. Branches of a
+    constituent are aligned. Arguments and errors are as for `constituency_svg`.
     """
     check_lengths(words, tags=tags)
     spans, labels = _in_order(words, spans, labels)
     names = [(end, printable(label)) for (_, end), label in zip(spans, labels, strict=True)]
     lines: list[str] = []
-    around: list[tuple[int, str]] = []  # constituents to which more belongs: the end, and what stands under the name
+    # A stack: the innermost open constituent is last.
+    around: list[tuple[int, str]] = []  # open constituents: their end, and the text under their name
     opened = 0
     for word, form in enumerate(words):
         first = opened
@@ -69,9 +70,9 @@ def constituency_text(
 
 @dataclass(frozen=True)
 class Bracket:
-    """What a row shows of a constituent: it goes on in other rows where it is open."""
+    """The part of a constituent in one row; on an open side, it continues in another row."""
 
-    start: int  # places of its words, half-open
+    start: int  # positions of its words, half-open
     end: int
     label: str
     open_left: bool = False
@@ -79,7 +80,7 @@ class Bracket:
 
 
 class Brackets:
-    """The constituents of a sentence as its rows show them, above the words or `below`; see [`constituency_svg`]."""
+    """The constituents of a sentence, to be drawn row by row, above the words or `below`; see [`constituency_svg`]."""
 
     def __init__(
         self, words: Sequence[str], spans: Sequence[tuple[int, int]], labels: Sequence[str] | None, below: bool = False
@@ -89,8 +90,8 @@ class Brackets:
 
     def part(self, row: Row) -> "BracketDrawing":
         """
-        What a row shows. Of constituents that have only one and the same child there, those that go on in the same
-        rows look the same: the innermost stands for them.
+        Returns the drawing of a row. A chain of constituents with the same words in this row, open on the same sides,
+        would be drawn as parallel lines; only the innermost is drawn.
         """
         brackets: list[Bracket] = []
         last = None
@@ -110,19 +111,19 @@ def _bracket(start: int, end: int, label: str, row: Row) -> Bracket:
     start = max(start, row.start)
     end = min(end, row.end)
     if row.mirrored:
-        return Bracket(row.place(end), row.place(start + 1) + 1, label, *reversed(sides))
-    return Bracket(row.place(start + 1), row.place(end) + 1, label, *sides)
+        return Bracket(row.position(end), row.position(start + 1) + 1, label, *reversed(sides))
+    return Bracket(row.position(start + 1), row.position(end) + 1, label, *sides)
 
 
 def _is_hidden(outer: Bracket, inner: Bracket) -> bool:
-    """Whether an open bracket has just this child, which is open there too."""
+    """Returns True if an open bracket has only this child, which is open on the same sides."""
     same = (outer.start, outer.end) == (inner.start, inner.end)
     is_open = outer.open_left or outer.open_right
     return same and is_open and outer.open_left <= inner.open_left and outer.open_right <= inner.open_right
 
 
 class BracketDrawing:
-    """Constituents above the words of a row, or, with `below`, hanging under them; see [`constituency_svg`]."""
+    """Draws constituents above the words of a row, or `below` them; see [`constituency_svg`]."""
 
     def __init__(self, brackets: Sequence[Bracket], length: int, below: bool) -> None:
         self.brackets = brackets  # in pre-order
@@ -135,7 +136,10 @@ class BracketDrawing:
         self.side = 1 if below else -1
 
     def _find_children(self, length: int) -> list[list[int]]:
-        """Numbers of brackets; a place of the row has its number behind those. Edges are children of what is open."""
+        """
+        Numbers the children of each bracket: brackets first, then the positions of the row. An edge is a child of the
+        brackets that are open there.
+        """
         count = len(self.brackets)
         children = span_children([(bracket.start - 1, bracket.end - 1) for bracket in self.brackets], length)
         return [
@@ -154,40 +158,41 @@ class BracketDrawing:
         return widths
 
     def widen_gaps(self, gaps: list[float]) -> list[float]:
-        """Makes every bracket as long as its label: where it is shorter, its last branch moves to the right."""
+        """Makes every bracket at least as long as its label, by moving its last branch to the right."""
         gaps = list(gaps)
         count = len(self.brackets)
-        needs: dict[tuple[int, ...], float] = defaultdict(float)  # of all labels over the same places
-        ending: dict[int, list[int]] = defaultdict(list)  # place -> constituents that end with it, inner ones first
+        needs: dict[tuple[int, ...], float] = defaultdict(float)  # width of the widest label over the same positions
+        ending: dict[int, list[int]] = defaultdict(list)  # position -> constituents that end there, inner ones first
         for i in reversed(range(count)):
             ends = self._ends(i)
             needs[ends] = max(needs[ends], _label_width(self.brackets[i].label) + 2 * CORNER)
             ending[ends[1]].append(i)
-        places = [0.0] * len(self.levels)
+        xs = [0.0] * len(self.levels)  # of the brackets, then of the positions
         x = 0.0
-        for place in range(len(places) - count):
-            x += gaps[place - 1] if place else 0.0
-            places[count + place] = x
-            for i in ending[place]:
+        for position in range(len(xs) - count):
+            x += gaps[position - 1] if position else 0.0
+            xs[count + position] = x
+            for i in ending[position]:
                 first = self.children[i][0]
                 last = self.children[i][-1]
-                lack = max(0.0, needs[self._ends(i)] - (places[last] - places[first]))
+                lack = max(0.0, needs[self._ends(i)] - (xs[last] - xs[first]))
+                # A bracket with one child is a vertical line, which needs no room.
                 if first != last and lack:
                     gaps[(self.brackets[last].start if last < count else last - count) - 1] += lack
-                    places[last] += lack
+                    xs[last] += lack
                     x += lack
-                places[i] = _above([places[child] for child in self.children[i]], self.brackets[i].label)
+                xs[i] = _above([xs[child] for child in self.children[i]], self.brackets[i].label)
         return gaps
 
     def _ends(self, i: int) -> tuple[int, int]:
-        """The first and the last place that a bracket reaches."""
+        """The first and the last position that a bracket reaches."""
         bracket = self.brackets[i]
         return bracket.start - bracket.open_left, bracket.end - 1 + bracket.open_right
 
-    def draw(self, places: list[float], base: float) -> list[str]:
-        """The brackets, then their labels."""
+    def draw(self, xs: list[float], base: float) -> list[str]:
+        """Draws the brackets, then their labels, which must cover all lines."""
         heights = [base + self.side * self.step * level for level in self.levels]
-        nodes = list(zip(self.middles(places), heights, strict=True))
+        nodes = list(zip(self.middles(xs), heights, strict=True))
         lines = [self._line(i, nodes) for i in range(len(self.brackets))]
         marks = [_mark(*node, bracket.label) for node, bracket in zip(nodes, self.brackets, strict=False)]
         return [
@@ -195,15 +200,16 @@ class BracketDrawing:
             *svg_group(marks, f'font-size="{LABEL_SIZE:.0f}"'),
         ]
 
-    def middles(self, places: list[float]) -> list[float]:
-        """The x of all brackets, then of the places."""
-        xs = [0.0] * len(self.brackets) + places
+    def middles(self, xs: list[float]) -> list[float]:
+        """Returns the x of all brackets, followed by the x of the positions."""
+        middles = [0.0] * len(self.brackets) + xs
+        # In reversed pre-order, children come before their parents.
         for i in reversed(range(len(self.brackets))):
-            xs[i] = _above([xs[child] for child in self.children[i]], self.brackets[i].label)
-        return xs
+            middles[i] = _above([middles[child] for child in self.children[i]], self.brackets[i].label)
+        return middles
 
     def _line(self, i: int, nodes: list[tuple[float, float]]) -> str:
-        """A bracket with round corners from the first to the last child, and straight lines to those between."""
+        """SVG of a bracket: round corners at the first and the last child, straight lines to the others."""
         bracket = self.brackets[i]
         y = nodes[i][1]
         children = [nodes[child] for child in self.children[i]]
@@ -223,11 +229,12 @@ class BracketDrawing:
 
 
 def _above(children: list[float], label: str) -> float:
-    """The middle of a bracket, or straight above a child whose line would else run into the edge of the label."""
+    """The x of a bracket: its middle, or above a child whose line would otherwise meet the edge of the label."""
     middle = (children[0] + children[-1]) / 2
     width = _label_width(label) or 2 * CORNER
     nearest = min(children[1:-1], key=lambda x: abs(x - middle), default=middle)
-    slack = (children[-1] - children[0] - width) / 2 - CORNER  # a label farther from the middle would hide a corner
+    # A label farther from the middle would hide a corner.
+    slack = (children[-1] - children[0] - width) / 2 - CORNER
     return nearest if abs(nearest - middle) <= min(width / 2 + 1, slack) else middle
 
 
@@ -242,7 +249,7 @@ def _label_width(label: str) -> float:
 
 
 def _text_line(opened: list[tuple[int, str]], leaf: tuple[int, str], around: list[tuple[int, str]]) -> str:
-    """The constituents that open before a word, which join those around it, and the word."""
+    """Draws a line: branches of the constituents around a word, the constituents that open before it, the word."""
     line = ""
     for number, (end, name) in enumerate([*opened, leaf]):
         under = ""
@@ -263,8 +270,8 @@ def _text_line(opened: list[tuple[int, str]], leaf: tuple[int, str], around: lis
 def _in_order(
     words: Sequence[str], spans: Sequence[tuple[int, int]], labels: Sequence[str] | None
 ) -> tuple[list[tuple[int, int]], list[str]]:
-    """Spans in pre-order, and their labels, empty where there are none."""
+    """Sorts spans into pre-order, with their labels; missing labels are empty."""
     check_lengths(spans, of="spans", labels=labels)
     order = span_order(spans, len(words))
-    known = [""] * len(spans) if labels is None else labels
-    return [(spans[i][0], spans[i][1]) for i in order], [known[i] for i in order]
+    names = [""] * len(spans) if labels is None else labels
+    return [(spans[i][0], spans[i][1]) for i in order], [names[i] for i in order]

@@ -25,9 +25,9 @@ def dependency_svg(
     """
     Draws heads as arcs above the words, with arrows at the dependents.
 
-    The picture is as wide as the sentence needs: put it into something that scrolls, or give a `width`. Its background
-    is dark on dark pages. Crossing arcs have different colours. An arc without a probability, where others have one,
-    is dashed: the model did not see the word, and a rule attached it.
+    The picture is as wide as the sentence needs: put it into an element that scrolls, or give a `width`. Its
+    background is dark on dark pages. Crossing arcs have different colours. If some arcs have probabilities, an arc
+    without one is dashed: the model did not see the word, and a rule attached it.
 
     Args:
         words (`Sequence[str]` of length `n`): The words, in order.
@@ -56,12 +56,12 @@ def graph_svg(
     width: float | None = None,
 ) -> str:
     """
-    Draws the arcs of a graph as `dependency_svg` draws those of a tree.
+    Draws the arcs of a graph in the style of `dependency_svg`.
 
     Args:
         words, tags, width: As for `dependency_svg`.
         arcs (`Sequence[tuple[int, int]]`): `(head, dependent)`, words numbered from 1, 0 being the root.
-        labels (`Sequence[str]`, *optional*), probabilities (`Sequence[float | None]`, *optional*): Of the arcs.
+        labels (`Sequence[str]`, *optional*), probabilities (`Sequence[float | None]`, *optional*): One for each arc.
 
     Raises:
         ValueError: lists of unequal length, a width that is not positive, repeated or invalid arcs.
@@ -83,7 +83,7 @@ def parse_svg(
     """
     Draws dependencies as arcs above the words and constituents as brackets below them.
 
-    Arguments and errors are those of `dependency_svg`, and of `constituency_svg` for `spans` and `span_labels`.
+    Arguments and errors are as for `dependency_svg`; `spans` and `span_labels` as for `constituency_svg`.
     """
     brackets = Brackets(words, spans, span_labels, below=True)
     return arcs_svg(words, tree_arcs(words, heads, labels, probabilities), tags, width, brackets.part)
@@ -96,7 +96,7 @@ def arcs_svg(
     width: float | None,
     below: Structure | None = None,
 ) -> str:
-    """The picture of arcs, with a structure below the words."""
+    """Draws arcs above the words, and a structure below them."""
     restored = {arc.word for arc in arcs if arc.restored}
     return sentence_svg(words, tags, partial(ArcDrawing, arcs), below, width=width, restored=restored)
 
@@ -111,14 +111,15 @@ def dependency_text(
     lemmas: Sequence[str] | None = None,
 ) -> str:
     """
-    Draws heads for a terminal: one word a line, with arcs at the left and arrows at the dependents.
+    Draws heads for a terminal: one word per line, with arcs at the left and arrows at the dependents.
 
-    A vertical line from one branch to the next is one arc. Each word is followed by its lemma and tag, where these are
-    given, its label, its head's number and form (except for a root word) and probabilities below 0.95; `rule` marks a
-    word that the model did not see. Arguments and errors are those of `dependency_svg`.
+    A vertical line from one branch to the next is one arc. Each word is followed by its lemma and tag, if given, its
+    label, its head's number and form (except for a root word) and probabilities below 0.95; `rule` marks a word that
+    the model did not see. Arguments and errors are as for `dependency_svg`.
     """
     check_lengths(words, tags=tags, lemmas=lemmas)
     arcs = tree_arcs(words, heads, labels, probabilities)
+    # Unlabelled trees have one label, `root`, which needs no column of its own.
     labelled = any(arc.label for arc in arcs if arc.head)
     head_cells = []
     for arc in arcs:
@@ -143,14 +144,14 @@ def graph_text(
     probabilities: Sequence[float | None] | None = None,
 ) -> str:
     """
-    Draws the arcs of a graph for a terminal, as `dependency_text` draws those of a tree. Each word is followed by its
-    heads, with their numbers and forms, and label and probability in brackets. Arguments and errors are those of
-    `graph_svg`.
+    Draws the arcs of a graph for a terminal, in the style of `dependency_text`. Each word is followed by its heads,
+    with their numbers and forms, and label and probability in brackets. Arguments and errors are as for `graph_svg`.
     """
     drawn = graph_arcs(words, arcs, labels, probabilities)
     notes = [[] for _ in words]
     for arc in drawn:
         name = f"{arc.head} {words[arc.head - 1]}" if arc.head else "root"
+        # `root (root)` would say the same twice.
         is_plain_root = not arc.head and arc.label == "root"
         text = _note(arc) if is_plain_root else f"{arc.label} {_note(arc)}".strip()
         notes[arc.word - 1].append(f"{name} ({text})" if text else name)
@@ -163,7 +164,7 @@ def _note(arc: Arc) -> str:
 
 
 def text_rows(words: Sequence[str], drawing: list[str], *notes: list[str]) -> str:
-    """What `draw_text_arcs` has drawn, followed by columns of numbers, words and notes."""
+    """Joins a drawing of `draw_text_arcs` with columns of numbers, words and notes."""
     numbers = [str(number) for number in range(1, len(words) + 1)]
     columns = [drawing, [n.rjust(len(numbers[-1])) for n in numbers], list(words), *notes]
     widths = [max(map(text_cells, column), default=0) for column in columns]
@@ -175,10 +176,12 @@ def text_rows(words: Sequence[str], drawing: list[str], *notes: list[str]) -> st
 
 
 def draw_text_arcs(arcs: list[Arc], length: int) -> list[str]:
-    """One line for each word: a column for each level, the highest first, and arrows at dependents."""
+    """Draws one line per word, with a column for each level, highest first, and arrows at dependents."""
+    # Arcs from the root are left out: a terminal has no line above the words.
     parts = [part for part in stack_parts(arcs, Row(0, length)) if part.arc.head]
     depth = max((part.level for part in parts), default=0)
-    grid = [[""] * depth for _ in range(length)]  # where a cell's lines leave it: u(p), d(own), l(eft), r(ight)
+    # Each cell lists the sides at which lines leave it: u(p), d(own), l(eft), r(ight).
+    grid = [[""] * depth for _ in range(length)]
     for part in parts:
         column = depth - part.level
         for row in range(part.left, part.right - 1):
@@ -193,7 +196,8 @@ def _text_line(cells: list[str], arrow: bool) -> str:
     line = ""
     fill = " "
     for cell in cells:
-        through = fill == "─" and cell != "ud"  # an arc that only passes hides what it crosses
+        # An arc that only passes hides the lines that it crosses.
+        through = fill == "─" and cell != "ud"
         sides = cell + "lr" if through else cell
         line += _BOX["".join(sorted(set(sides)))]
         fill = "─" if fill == "─" or "r" in sides else " "

@@ -1,5 +1,5 @@
 """
-Figures of what models compute, as `matplotlib.figure.Figure`, to show in a notebook or to save with
+Figures of model predictions, as `matplotlib.figure.Figure`, to show in a notebook or to save with
 `figure.savefig(path)`. They need matplotlib (`hf_structure[viz]`), which is imported with the first figure.
 """
 
@@ -22,7 +22,7 @@ def plot_marginals(
     words: Sequence[str], marginals: Any, probabilities: Sequence[float | None] | None = None
 ) -> "Figure":
     """
-    A heat map of arc marginals, with a row for each word and a column for each possible head.
+    Draws a heat map of arc marginals, with a row for each word and a column for each possible head.
 
     Args:
         words (`Sequence[str]` of length `n`): The words, in order.
@@ -40,7 +40,7 @@ def plot_marginals(
 
 def plot_parents(words: Sequence[str], parents: Any) -> "Figure":
     """
-    A heat map of each word's distribution over its parents, as in figure 5 of the StructFormer paper.
+    Draws a heat map of each word's distribution over its parents, as in figure 5 of the StructFormer paper.
 
     Args:
         words (`Sequence[str]` of length `n`): The words, in order.
@@ -55,8 +55,8 @@ def plot_parents(words: Sequence[str], parents: Any) -> "Figure":
 
 def plot_distances(words: Sequence[str], distances: Sequence[float], heights: Sequence[float]) -> "Figure":
     """
-    Syntactic heights as white bars over the words and syntactic distances as grey bars over the gaps between them, as
-    in figure 1a of the StructFormer paper.
+    Draws syntactic heights as white bars over the words and syntactic distances as grey bars over the gaps between
+    them, as in figure 1a of the StructFormer paper.
 
     Args:
         words (`Sequence[str]` of length `n`): The words, in order.
@@ -71,14 +71,15 @@ def plot_distances(words: Sequence[str], distances: Sequence[float], heights: Se
     heights = list(map(float, heights))
     distances = list(map(float, distances))
     values = [0.0, *heights, *distances]
-    floor = min(values) and min(values) - 0.08 * (max(values) - min(values))  # the lowest bar is a bar too
+    # Bars begin below the lowest value, so that this value has a visible bar, too.
+    floor = min(values) and min(values) - 0.08 * (max(values) - min(values))
     figure = new_figure(max(3.2, 1.4 + 0.62 * len(words)), 3.2)
     axes = figure.add_subplot()
     for name, start, bars, color in (("height", 0.0, heights, "white"), ("distance", 0.5, distances, "#c3cad3")):
         if bars:
-            places = [start + i for i in range(len(bars))]
+            xs = [start + i for i in range(len(bars))]
             sizes = [bar - floor for bar in bars]
-            axes.bar(places, sizes, 0.38, floor, color=color, label=name, edgecolor=MUTED, linewidth=1.0)
+            axes.bar(xs, sizes, 0.38, floor, color=color, label=name, edgecolor=MUTED, linewidth=1.0)
     axes.set_xticks(range(len(words)), words, rotation=90 if len(words) > 12 else 0, parse_math=False)
     axes.set_xlim(-0.6, len(words) - 0.4)
     axes.set_ylabel("distance, height")
@@ -91,8 +92,8 @@ def plot_distances(words: Sequence[str], distances: Sequence[float], heights: Se
 
 def plot_relation_weights(weights: Any, relations: Sequence[str] = ("parent", "dependent")) -> "Figure":
     """
-    The weights of dependency relations in all attention heads, as in figure 4 of the StructFormer paper: layers in
-    rows, attention heads in groups of cells, one cell for each relation.
+    Draws the weights of dependency relations in all attention heads, as in figure 4 of the StructFormer paper: layers
+    in rows, attention heads in groups of cells, one cell for each relation.
 
     Args:
         weights (nested sequences or array of shape `(layers, heads, relations)`): Weights between 0 and 1.
@@ -121,8 +122,8 @@ def plot_relation_weights(weights: Any, relations: Sequence[str] = ("parent", "d
 
 def plot_head_types(correlations: Mapping[str, Any], labels: Sequence[str], title: str) -> "Figure":
     """
-    The correlation of each head with each relation, as in figure 5 of the UDGN paper: relations in rows, layers in
-    groups of cells, one cell for each head. Undefined values are grey.
+    Draws the correlation of each head with each relation, as in figure 5 of the UDGN paper: relations in rows, layers
+    in groups of cells, one cell for each head. Undefined values are grey.
 
     Args:
         correlations (`Mapping[str, Any]`):
@@ -130,7 +131,7 @@ def plot_head_types(correlations: Mapping[str, Any], labels: Sequence[str], titl
         labels (`Sequence[str]`): The relations, in order.
         title (`str`): Above the figure.
 
-    Raises `ValueError` without correlations, and where their shapes differ.
+    Raises `ValueError` without correlations, and if their shapes differ.
     """
     tables = {name: [[[*map(float, layer)] for layer in row] for row in rows] for name, rows in correlations.items()}
     sizes = {tuple(map(len, row)) for rows in tables.values() for row in rows}  # heads of each layer
@@ -153,13 +154,13 @@ def plot_class_scores(
     scores: Mapping[str, Sequence[float | None]], classes: Sequence[str], xlabel: str, ylabel: str
 ) -> "Figure":
     """
-    Scores of one or several parsers by class, as in figures 3 to 5 of the Graph-to-Graph Transformer paper: one line
-    for each parser, with gaps where a class does not occur.
+    Draws scores of one or several parsers by class, as in figures 3 to 5 of the Graph-to-Graph Transformer paper: one
+    line for each parser, with gaps at classes that do not occur.
 
     Args:
         scores (`Mapping[str, Sequence[float | None]]`): Names of the parsers, and their scores between 0 and 1.
         classes (`Sequence[str]`): Names of the classes, in order.
-        xlabel, ylabel (`str`): What the classes and the scores are.
+        xlabel, ylabel (`str`): Titles of the axes of classes and scores.
 
     Raises `ValueError` unless each class has a score.
     """
@@ -183,13 +184,13 @@ def plot_curves(
     panels: Mapping[str, Mapping[str, Mapping[float, Sequence[float]]]], xlabel: str, *, log: bool = True
 ) -> "Figure":
     """
-    Values over sizes in panels side by side, with a line for each model through the means of its runs, and the sample
-    standard deviation of several runs.
+    Draws values over sizes in panels side by side, with a line for each model through the means of its runs. If there
+    are several runs, bars show the sample standard deviation.
 
     Args:
         panels (`Mapping`): For each measure and each model, by name, the values of its runs at each size.
-        xlabel (`str`): What the sizes are.
-        log (`bool`): Whether the axis of the sizes is logarithmic.
+        xlabel (`str`): Title of the axis of sizes.
+        log (`bool`): Makes the axis of sizes logarithmic.
 
     Raises `ValueError` without panels, or for a model without values.
     """
@@ -207,6 +208,7 @@ def plot_curves(
                 means = list(map(mean, values))
                 color = f"C{number}"
                 axes.plot(sizes, means, marker, ls="-", color=color, label=name)
+                # A single run has no deviation: nan draws no bar.
                 deviations = [stdev(each) if len(each) > 1 else math.nan for each in values]
                 axes.errorbar(sizes, means, deviations, fmt="none", ecolor=color, capsize=3)
         axes.set_xscale("log" if log else "linear")
@@ -220,7 +222,7 @@ def plot_curves(
 
 
 def _grouped_map(axes: "Axes", rows: list[list[list[float]]], separation: float, **options: Any) -> "AxesImage":
-    """A heat map of rows of groups of cells; groups are numbered, with white lines between them."""
+    """Draws a heat map of rows of groups of cells. Groups are numbered, with white lines between them."""
     groups = len(rows[0])
     size = len(rows[0][0])
     image = axes.imshow([[value for group in row for value in group] for row in rows], **options)
@@ -241,7 +243,7 @@ def _heat_map(
     title: str,
     restored: Sequence[int] = (),
 ) -> "Figure":
-    """Probabilities between 0 and 1, words in rows; `restored` rows are set by rule."""
+    """Draws probabilities between 0 and 1, words in rows. `restored` rows were set by rule."""
     rows = [list(map(float, row)) for row in values]
     if [len(row) for row in rows] != [len(columns)] * len(words):
         raise ValueError(f"{name} of {len(words)} words must have the shape ({len(words)}, {len(columns)})")
@@ -250,6 +252,7 @@ def _heat_map(
     axes = figure.add_subplot()
     for row in restored:
         axes.text(rows[row].index(max(rows[row])), row, "rule", ha="center", va="center", fontsize=7, color=MUTED)
+        # A rule has no distribution: the cells stay white.
         rows[row] = [math.nan] * len(columns)
     image = axes.imshow(rows, cmap="Blues", vmin=0.0, vmax=1.0)
     axes.set_xticks(range(len(columns)), columns, rotation=90, parse_math=False)
@@ -268,7 +271,8 @@ def as_written(legend: "Legend") -> None:
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """A figure of a size in inches. Raises `ImportError` if matplotlib is not installed."""
+    """Makes a figure of a size in inches. Raises `ImportError` if matplotlib is not installed."""
+    # Not by pyplot, which would keep every figure in memory and choose a backend for the whole process.
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Figures of GiLT's feature tapes and of scores on syntactic test suites; as in [`~hf_structure.drawing.figures`]."""
+"""Figures of GiLT's feature tapes and of scores on syntactic test suites; see [`~hf_structure.drawing.figures`]."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
     from hf_structure.algorithms.graph import TapeFeatures
 
-BESIDE = 12  # words: the parts of a picture of more are put under each other
+BESIDE = 12  # words; the tapes of longer sentences are drawn below each other
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")  # of Okabe and Ito
 
 
 def plot_tapes(words: Sequence[str], tapes: Any, features: "TapeFeatures") -> "Figure":
     """
-    The feature tapes of a sentence, as in figure 1 of the GiLT paper: for each feature a picture whose rows are the
-    tapes after each word, with a cell for the root and every word so far, and a legend of its numbers.
+    Draws the feature tapes of a sentence, as in figure 1 of the GiLT paper: one picture for each feature, whose rows
+    are the tapes after each word, with a cell for the root and for every word so far, and a legend of the values.
 
     Args:
         words (`Sequence[str]` of length `n`): The words, in order.
         tapes (nested sequences or array of shape `(features, n + 1, n + 1)`):
             `tapes[f][i][j]` is feature `f` of word `j` (0 is the root) after word `i`.
-        features ([`TapeFeatures`]): What the tapes were read with.
+        features ([`TapeFeatures`]): The features that the tapes hold.
 
     Raises `ValueError` for tapes of another shape.
     """
@@ -50,7 +50,7 @@ def plot_tapes(words: Sequence[str], tapes: Any, features: "TapeFeatures") -> "F
 
 
 def _meaning(name: str, features: "TapeFeatures") -> str:
-    """What the numbers of a tape say."""
+    """Explains the values of a tape."""
     along, against = features.distance_weights
     out, into = features.degree_weights
     meaning = {
@@ -62,7 +62,7 @@ def _meaning(name: str, features: "TapeFeatures") -> str:
 
 
 def _draw_tape(axes: "Axes", words: Sequence[str], table: list[list[int]]) -> None:
-    """The lower triangle of a table, words in rows, with values in its cells."""
+    """Draws the lower triangle of a table, words in rows, with values in its cells."""
     rows = [[value if j <= i + 1 else float("nan") for j, value in enumerate(row)] for i, row in enumerate(table[1:])]
     highest = max((max(row[: i + 2]) for i, row in enumerate(table[1:])), default=0) or 1
     if rows:
@@ -81,8 +81,8 @@ def _draw_tape(axes: "Axes", words: Sequence[str], table: list[list[int]]) -> No
 
 def plot_circuits(scores: Mapping[str, Mapping[str, float]]) -> "Figure":
     """
-    Scores of several models on the circuits of the syntactic test suites, as in figure 2 of the GiLT paper: a group of
-    bars for each circuit, with one bar for each model.
+    Draws scores of several models on the circuits of the syntactic test suites, as in figure 2 of the GiLT paper: a
+    group of bars for each circuit, with one bar for each model.
 
     Args:
         scores (`Mapping[str, Mapping[str, float]]`):
@@ -101,10 +101,10 @@ def plot_circuits(scores: Mapping[str, Mapping[str, float]]) -> "Figure":
     figure = new_figure(1.2 + len(circuits) * (0.7 + 0.3 * len(scores)), 3.6)
     axes = figure.add_subplot()
     for number, (name, row) in enumerate(scores.items()):
-        shown = [place for place, circuit in enumerate(circuits) if circuit in row]
-        places = [place + (number - (len(scores) - 1) / 2) * width for place in shown]
-        heights = [100 * row[circuits[place]] for place in shown]
-        bars = axes.bar(places, heights, 0.92 * width, color=COLORS[number % len(COLORS)], label=name)
+        shown = [index for index, circuit in enumerate(circuits) if circuit in row]
+        xs = [index + (number - (len(scores) - 1) / 2) * width for index in shown]
+        heights = [100 * row[circuits[index]] for index in shown]
+        bars = axes.bar(xs, heights, 0.92 * width, color=COLORS[number % len(COLORS)], label=name)
         axes.bar_label(bars, fmt="%.0f", fontsize=7, color=MUTED, padding=1)
     axes.set_xticks(range(len(circuits)), [textwrap.fill(name, 14) for name in circuits], parse_math=False)
     axes.set(ylabel="score", ylim=(0, 105))

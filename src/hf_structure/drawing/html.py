@@ -55,13 +55,13 @@ def render_html(
     note: str = NOTE,
 ) -> str:
     """
-    One HTML page with the numbered pictures of several sentences, without scripts or references to other files.
+    Renders an HTML page with the numbered pictures of several sentences, without scripts or references to other files.
 
     Args:
         parses (iterable of `Parse`, `DependencyTree` or `ConstituencyTree`):
             Anything with `words` and `to_svg()`. The `alternatives` of a `Parse` follow its picture.
         title (`str`): Title and heading of the page.
-        names (iterable of `str`, *optional*): Shown beside each sentence, such as the model that parsed it.
+        names (iterable of `str`, *optional*): Shown next to each sentence, such as the model that parsed it.
         width (`float`, *optional*): In pixels; longer sentences take several rows. With None, they scroll.
         note (`str`): Explanation below the pictures.
     """
@@ -76,12 +76,12 @@ def render_html(
 
 
 def picture(structure: Any, width: float | None = None) -> str:
-    """A picture that scrolls in narrow pages."""
+    """Wraps a picture into an element that scrolls in narrow pages."""
     return f'<div class="picture" tabindex="0" style="overflow-x:auto">{structure.to_svg(width=width)}</div>'
 
 
 def _others(parse: Any, width: float | None) -> str:
-    """The second best tree or graph and those that follow."""
+    """HTML of the second best tree or graph and the rest of the k best."""
     others = getattr(parse, "alternatives", ())[1:]
     if not others:
         return ""
@@ -93,5 +93,5 @@ def _others(parse: Any, width: float | None) -> str:
 
 def rank_title(rank: int, structure: Any) -> str:
     """The caption of one of the k best."""
-    known = structure.log_probability is not None
-    return f"{rank}." + (f" probability {math.exp(structure.log_probability):.3g}" if known else "")
+    has_probability = structure.log_probability is not None
+    return f"{rank}." + (f" probability {math.exp(structure.log_probability):.3g}" if has_probability else "")

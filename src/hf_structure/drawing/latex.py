@@ -30,7 +30,7 @@ _SPECIAL = {
     "[": "{[}",  # would open the options of deptext
     "]": "{]}",
 }
-# Lines go down last, so that they do not cross words and each other, although all words are on one line.
+# Lines descend at their end, so that they cross neither words nor each other, although all words are on one line.
 _EDGES = r"edge from parent path={(\tikzparentnode.%s) -- ([yshift=-0.4em]\tikzparentnode.south) -| (\tikzchildnode)}"
 _DOCUMENT = r"""\documentclass[border=4pt,varwidth=\maxdimen]{standalone}
 \usepackage[T1]{fontenc}
@@ -43,20 +43,21 @@ _DOCUMENT = r"""\documentclass[border=4pt,varwidth=\maxdimen]{standalone}
 
 
 def latex(text: str) -> str:
-    """The text with special characters escaped."""
+    """Escapes special characters."""
     escaped = "".join(_SPECIAL.get(character, character) for character in text)
-    return re.sub("-(?=-)", "-{}", escaped)  # "--" would become a dash
+    # LaTeX would turn "--" into a dash.
+    return re.sub("-(?=-)", "-{}", escaped)
 
 
 def document(pictures: str) -> str:
-    """A standalone document of the size of the pictures."""
+    """Wraps pictures into a standalone document of their size."""
     return _DOCUMENT % pictures
 
 
 def brackets_tikz(tree: BracketTree, height: int, labelled: bool) -> str:
     r"""
-    A constituency tree for `\usepackage{tikz-qtree}`, whose unknown labels are empty; `height` levels above the words,
-    constituents `labelled` or not.
+    Formats a constituency tree for `\usepackage{tikz-qtree}`. Unknown labels are empty. `height` is the number of
+    levels above the words; `labelled` constituents are joined to their parent below the label.
     """
     parts = [r"  \Tree"]
     for node, opens in tree.walk():
@@ -66,7 +67,8 @@ def brackets_tikz(tree: BracketTree, height: int, labelled: bool) -> str:
             parts.append(f"[.{{{latex(node.label)}}} {{{latex(node.word)}}} ]")
         else:
             word = f"{{{latex(node.word)}}}"
-            parts.append(word if tree.children else f"[.{word} ]")  # what follows \Tree must be a bracket
+            # A bracket must follow \Tree, even if the tree is a single word.
+            parts.append(word if tree.children else f"[.{word} ]")
     distances = f"level distance={LEVEL}em, frontier/.style={{distance from root={LEVEL * height:g}em}}"
     begin = rf"\begin{{tikzpicture}}[{distances}, {_EDGES % ('south' if labelled else 'north')}]"
     return "\n".join([begin, " ".join(parts), r"\end{tikzpicture}", ""])
@@ -74,11 +76,12 @@ def brackets_tikz(tree: BracketTree, height: int, labelled: bool) -> str:
 
 def arcs_tikz(words: Sequence[str], arcs: Sequence[Arc], below: Sequence[Arc] = ()) -> str:
     r"""
-    Arcs above and below words for LaTeX with `\usepackage{tikz-dependency}`: words, levels and the ends of arcs stand
-    as in the SVG picture, so that no label is over another.
+    Formats arcs above and below words for LaTeX with `\usepackage{tikz-dependency}`. Words, levels and the ends of
+    arcs are laid out as in the SVG picture, so that labels do not overlap.
     """
     row = Row(0, len(words))
-    sides = [[replace(arc, probability=None) for arc in side] for side in (arcs, below)]  # which are not written
+    # LaTeX pictures show no probabilities: without them, labels need less room.
+    sides = [[replace(arc, probability=None) for arc in side] for side in (arcs, below)]
     drawings = [ArcDrawing(side, row, below=number > 0) for number, side in enumerate(sides)]
     lines = [
         r"\begin{dependency}[edge horizontal padding=0pt, edge slant=2pt]",
@@ -90,12 +93,12 @@ def arcs_tikz(words: Sequence[str], arcs: Sequence[Arc], below: Sequence[Arc] = 
     return "\n".join([*lines, *commands, r"\end{dependency}", ""])
 
 
-def _cells(words: Sequence[str], places: Sequence[float]) -> list[str]:
-    """The words and their separators, with more room where the picture needs it; words are one em high."""
+def _cells(words: Sequence[str], xs: Sequence[float]) -> list[str]:
+    """Words and separators, widened where the picture needs room. One em is the size of words."""
     least = least_gaps([text_width(word, WORD_SIZE) for word in words])
     cells = [latex(word) for word in words[:1]]
     for i in range(1, len(words)):
-        more = (places[i + 1] - places[i] - least[i]) / WORD_SIZE
+        more = (xs[i + 1] - xs[i] - least[i]) / WORD_SIZE
         cells.append(rf" \&{f'[{more:.2f}em]' if more > 0.005 else ''} {latex(words[i])}")
     return cells
 
@@ -110,19 +113,20 @@ def _command(part: Part, drawing: ArcDrawing) -> str:
     if not arc.head:
         options.insert(0, _root_height(STEP * part.level + 1.2, drawing))
         return rf"  \deproot[{', '.join(options)}]{{{arc.word}}}{{{latex(arc.label)}}}"
-    ends = (_offset(arc, place, drawing) for place in (arc.head, arc.word))
+    ends = (_offset(arc, word, drawing) for word in (arc.head, arc.word))
     sides = [f"edge {side} x offset={x:.2f}em" for side, x in zip(("start", "end"), ends, strict=True) if x]
     options[:0] = [f"edge height={STEP * part.level:.1f}ex", *sides]
     return rf"  \depedge[{', '.join(options)}]{{{arc.head}}}{{{arc.word}}}{{{latex(arc.label)}}}"
 
 
 def _root_height(height: float, drawing: ArcDrawing) -> str:
-    """The package gives a root below the words four unit distances, whatever its height is."""
+    """The option for the height of a root arc. Below words, tikz-dependency ignores the height: 4 unit distances."""
     return f"edge height={height:.1f}ex" if drawing.up > 0 else f"edge unit distance={height / 4:.2f}ex"
 
 
-def _offset(arc: Arc, place: int, drawing: ArcDrawing) -> float:
-    """Distance of an arc from the middle of a word, in em; arcs of the root are always in the middle."""
-    roots = (part.arc.index for part in drawing.parts if not part.arc.head and part.word == place)
-    middle = next((drawing.ports[index, place] for index in roots), 0.0)
-    return (drawing.ports[arc.index, place] - middle) / WORD_SIZE
+def _offset(arc: Arc, word: int, drawing: ArcDrawing) -> float:
+    """Distance of an arc from the middle of a word, in em."""
+    # tikz-dependency draws root arcs in the middle of the word; the others move with them.
+    roots = (part.arc.index for part in drawing.parts if not part.arc.head and part.word == word)
+    middle = next((drawing.ports[index, word] for index in roots), 0.0)
+    return (drawing.ports[arc.index, word] - middle) / WORD_SIZE

@@ -1,7 +1,7 @@
 """A sentence in rows of words, with structures above and below them.
 
-A row has places: its words stand at 1 to n, its left edge is place 0 and its right edge place n + 1, where what
-belongs to words of other rows goes on. In a row from right to left, the first word is at place n.
+A row has positions: its words are at 1 to n, its left edge is position 0 and its right edge position n + 1. Structures
+that continue in other rows run to an edge. In a row from right to left, the first word is at position n.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -22,19 +22,19 @@ from hf_structure.drawing.style import (
     xml,
 )
 
-# around the picture, between words
-MARGIN = 16.0
-GAP = 16.0
-EVEN = 24.0  # so much wider all gaps get if one must be wider: words are spaced evenly
+MARGIN = 16.0  # around the picture
+GAP = 16.0  # between words
+# If one gap must be wider, all become wider by up to this much, so that words are spaced evenly.
+EVEN = 24.0
 ROW_GAP = 20.0
-# parts of the width that are tried; rows for which they are
+# Fractions of the width that are tried to make rows equal, for at most so many rows.
 BALANCE = (0.55, 0.65, 0.75, 0.85, 0.95)
 FEW = 12
 
 
 @dataclass(frozen=True)
 class Row:
-    """The words `start` to `end` of a sentence, half-open, from 0."""
+    """Words of a sentence in one row: `start` to `end`, half-open, from 0."""
 
     start: int
     end: int
@@ -43,17 +43,17 @@ class Row:
     def __len__(self) -> int:
         return self.end - self.start
 
-    def place(self, word: int) -> int:
-        """Of a word, numbered from 1: that of the edge if it stands in another row."""
-        place = min(max(word - self.start, 0), len(self) + 1)
-        return len(self) + 1 - place if self.mirrored else place
+    def position(self, word: int) -> int:
+        """The position of a word, numbered from 1, or of the nearer edge if the word is in another row."""
+        position = min(max(word - self.start, 0), len(self) + 1)
+        return len(self) + 1 - position if self.mirrored else position
 
-    def holds(self, place: int) -> bool:
-        """Whether it is the place of a word, no edge."""
-        return 1 <= place <= len(self)
+    def holds(self, position: int) -> bool:
+        """Returns True for the position of a word, False for an edge."""
+        return 1 <= position <= len(self)
 
     def words(self) -> list[int]:
-        """The words, from 0, in the order of their places."""
+        """The words, from 0, in the order of their positions."""
         return list(range(self.start, self.end))[:: -1 if self.mirrored else 1]
 
 
@@ -63,19 +63,19 @@ class Drawing(Protocol):
     height: float
 
     def widen_words(self, widths: list[float]) -> list[float]:
-        """Widths by place that leave room for what is drawn over each of the words."""
+        """Returns widths by position that leave room for whatever is drawn at each word."""
         ...
 
     def widen_gaps(self, gaps: list[float]) -> list[float]:
-        """Distances between neighbouring places that leave room for what is drawn between them."""
+        """Returns distances between neighbouring positions that leave room for whatever is drawn between them."""
         ...
 
-    def draw(self, places: list[float], base: float) -> list[str]:
-        """SVG elements, for places at these x, of a drawing that ends at the height `base`, near the words."""
+    def draw(self, xs: list[float], base: float) -> list[str]:
+        """Returns SVG elements. `xs` are the x of the positions; the drawing ends at height `base`, near the words."""
         ...
 
 
-Structure = Callable[[Row], Drawing]  # what a row shows of a structure of the sentence
+Structure = Callable[[Row], Drawing]  # draws the part of a sentence's structure in one row
 
 
 def sentence_svg(
@@ -88,9 +88,9 @@ def sentence_svg(
     restored: Collection[int] = (),
 ) -> str:
     """
-    The `<svg>` element of a sentence, drawn from right to left if it is written so, with tags under the words, and
-    with the structures above and below. Where it would be wider than `width` pixels, the words go on in another row.
-    The `restored` words, numbered from 1, are pale: the model did not see them.
+    Draws a sentence as an `<svg>` element, with tags under the words and structures above and below. Scripts written
+    from right to left are drawn so. A sentence wider than `width` pixels continues in another row. `restored` words,
+    numbered from 1, are pale: the model did not see them.
     """
     check_lengths(words, tags=tags)
     if width is not None and not width > 0:
@@ -98,11 +98,11 @@ def sentence_svg(
     structures = [above, below] if below else [above]
     rows = break_rows(words, structures, tags or (), width)
     drawings = [[structure(row) for structure in structures] for row in rows]
-    places = [place_words(words, row, each, tags or ()) for row, each in zip(rows, drawings, strict=True)]
-    right = max(each[-1] for each in places)
+    rows_xs = [place_words(words, row, each, tags or ()) for row, each in zip(rows, drawings, strict=True)]
+    right = max(each[-1] for each in rows_xs)
     elements = []
     bottom = MARGIN - ROW_GAP
-    for row, drawn, xs in zip(rows, drawings, places, strict=True):
+    for row, drawn, xs in zip(rows, drawings, rows_xs, strict=True):
         xs = _stretched(xs, right, row)
         top = bottom + ROW_GAP + drawn[0].height
         bottom = top + 4 + WORD_SIZE + (TAG_SIZE + 7 if tags else 0)
@@ -120,11 +120,12 @@ def break_rows(
     words: Sequence[str], structures: Sequence[Structure], tags: Sequence[str] = (), width: float | None = None
 ) -> list[Row]:
     """
-    One row, or as many as are needed for none to be wider than `width`; a row has at least one word. Few rows are made
-    as equal as narrower rows can make them.
+    Breaks a sentence into as few rows as fit into `width`; a row has at least one word. Up to `FEW` rows are balanced
+    by trying narrower widths.
     """
     if width is None or not words:
         return [Row(0, len(words), is_right_to_left(words))]
+    # A full first row and a last one of two words look worse than equal rows.
     rows = _filled_rows(words, structures, tags, width)
     for part in BALANCE if 1 < len(rows) <= FEW else ():
         narrower = _filled_rows(words, structures, tags, part * width)
@@ -136,11 +137,12 @@ def break_rows(
 def _filled_rows(
     words: Sequence[str], structures: Sequence[Structure], tags: Sequence[str], width: float
 ) -> list[Row]:
-    """Rows each of which has as many words as there is room for."""
+    """Fills each row with as many words as fit."""
     mirrored = is_right_to_left(words)
     rows = []
     start = 0
     whole = Row(0, len(words), mirrored)
+    # An estimate from the whole sentence in one row, which saves laying out every candidate.
     lengths = place_words(words, whole, [structure(whole) for structure in structures], tags)
     lengths = [lengths[-1] - x for x in reversed(lengths)] if mirrored else lengths
     while start < len(words):
@@ -148,6 +150,7 @@ def _filled_rows(
         while end < len(words) and lengths[end + 1] - lengths[start] < width:
             end += 1
         row = Row(start, end, mirrored)
+        # Arcs that continue in another row need room at the edge, which the estimate does not know.
         while len(row) > 1 and place_words(words, row, [structure(row) for structure in structures], tags)[-1] > width:
             row = Row(start, row.end - 1, mirrored)
         rows.append(row)
@@ -155,18 +158,19 @@ def _filled_rows(
     return rows
 
 
-def _stretched(places: list[float], right: float, row: Row) -> list[float]:
-    """A row as wide as all others, its words beginning where sentences do."""
-    lack = right - places[-1]
-    return [0.0, *(x + lack for x in places[1:])] if row.mirrored else [*places[:-1], right]
+def _stretched(xs: list[float], right: float, row: Row) -> list[float]:
+    """Widens a row to the common width, aligning words to the left, or to the right in a mirrored row."""
+    lack = right - xs[-1]
+    return [0.0, *(x + lack for x in xs[1:])] if row.mirrored else [*xs[:-1], right]
 
 
 def place_words(words: Sequence[str], row: Row, drawings: Sequence[Drawing], tags: Sequence[str] = ()) -> list[float]:
-    """The x of all places of a row that leaves room for drawings and tags; the last one is its width."""
+    """Returns the x of all positions of a row, with room for drawings and tags. The last one is the row's width."""
     widths = [max(text_width(words[i], WORD_SIZE), text_width(tags[i], TAG_SIZE) if tags else 0) for i in row.words()]
     for drawing in drawings:
         widths = drawing.widen_words([0.0, *widths, 0.0])[1:-1]
     least = least_gaps(widths)
+    # First measure the need for room, then widen all gaps alike, then add what is still missing.
     wide = _widened(least, drawings)
     more = min(EVEN, max((gap - small for gap, small in zip(wide[1:-1], least[1:-1], strict=True)), default=0.0))
     even = [least[0], *(gap + more for gap in least[1:-1]), *least[1:][-1:]]
@@ -174,7 +178,7 @@ def place_words(words: Sequence[str], row: Row, drawings: Sequence[Drawing], tag
 
 
 def least_gaps(widths: Sequence[float]) -> list[float]:
-    """Distances between neighbouring places, for words of these widths under nothing."""
+    """Returns the distances between neighbouring positions for words of these widths, without any drawing."""
     if not widths:
         return [2 * MARGIN]
     gaps = [(left + right) / 2 + GAP for left, right in pairwise(widths)]
@@ -188,13 +192,13 @@ def _widened(gaps: list[float], drawings: Sequence[Drawing]) -> list[float]:
 
 
 def _texts(
-    texts: Sequence[str], row: Row, places: Sequence[float], y: float, size: float, restored: Collection[int] = ()
+    texts: Sequence[str], row: Row, xs: Sequence[float], y: float, size: float, restored: Collection[int] = ()
 ) -> list[str]:
-    """The words, or tags, in the order of the sentence."""
+    """SVG of the words, or of the tags, in the order of the sentence."""
     name, color = ("ink", INK) if size == WORD_SIZE else ("muted", MUTED)
     shown = []
     for i in range(row.start, row.end if texts else row.start):
         pale = f' class="muted" fill="{MUTED}"' if i + 1 in restored else ""
-        shown.append(f'<text x="{places[row.place(i + 1)]:.1f}" y="{y:.1f}"{pale}>{xml(texts[i])}</text>')
+        shown.append(f'<text x="{xs[row.position(i + 1)]:.1f}" y="{y:.1f}"{pale}>{xml(texts[i])}</text>')
     direction = ' direction="rtl"' if row.mirrored else ""
     return svg_group(shown, f'class="{name}" font-size="{size:.0f}" fill="{color}"{direction}')

@@ -1,4 +1,4 @@
-"""Trees as values of other libraries."""
+"""Conversion of trees to nltk and spaCy."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from spacy import Vocab
     from spacy.tokens import Doc, Token
 
-SPACY = {"lemma": "lemma_", "upos": "pos_", "xpos": "tag_"}  # what it has attributes for, as it has for features
-UNLABELLED = "dep"  # what both libraries call a relation that is not known
+SPACY = {"lemma": "lemma_", "upos": "pos_", "xpos": "tag_"}  # columns with attributes of their own, besides features
+UNLABELLED = "dep"  # both libraries' name of an unknown relation
 
 
 def dependency_to_nltk(
@@ -22,8 +22,8 @@ def dependency_to_nltk(
     columns: Mapping[str, Sequence[Any]] = MappingProxyType({}),
 ) -> "nltk.parse.DependencyGraph":
     """
-    The tree for nltk, with what `columns` say of each word: its `lemma`, `feats`, and tags, of which one stands for
-    both if the other is not known. Raises `ImportError` without nltk.
+    Converts a tree to nltk's, with `lemma`, `feats` and tags from `columns`; if only one kind of tags is known, it
+    replaces the other. Raises `ImportError` without nltk.
     """
     try:
         from nltk.parse import DependencyGraph
@@ -32,11 +32,12 @@ def dependency_to_nltk(
     unknown = [None] * len(words)
     coarse = columns.get("upos") or columns.get("xpos") or unknown
     fine = columns.get("xpos") or coarse
-    known = (columns.get("lemma") or unknown, coarse, fine, columns.get("feats") or unknown)
+    fields = (columns.get("lemma") or unknown, coarse, fine, columns.get("feats") or unknown)
     relations = [
         label if head else "ROOT" for head, label in zip(heads, labels or [UNLABELLED] * len(heads), strict=True)
     ]
-    rows = zip(range(1, len(words) + 1), words, *known, heads, relations, unknown, unknown, strict=True)
+    rows = zip(range(1, len(words) + 1), words, *fields, heads, relations, unknown, unknown, strict=True)
+    # nltk reads dependency trees only as text, in the ten columns of CoNLL.
     lines = ("\t".join("_" if value in (None, "") else str(value) for value in row) for row in rows)
     return DependencyGraph("\n".join(lines), cell_separator="\t", top_relation_label="ROOT")
 
@@ -50,34 +51,36 @@ def dependency_to_spacy(
     columns: Mapping[str, Sequence[Any]] = MappingProxyType({}),
 ) -> "Doc":
     """
-    The tree for spaCy, one sentence; the relation of the root word is called `ROOT` there. White space follows the
-    words that `spaces` says, by default all. `vocab` is that of the pipeline that will process the document, or names
-    a language; `columns` are further values of each word, by name.
+    Converts a tree to a spaCy document of one sentence; the relation of the root word is `ROOT`. `spaces` is a mask of
+    the words before white space, by default all. `vocab` is the vocabulary of the pipeline that will process the
+    document, or the name of a language. `columns` hold further values for each word, by name.
 
-    Raises `ImportError` without spaCy or the language in it, and `ValueError` for heads that are no tree, which spaCy
-    cannot represent.
+    Raises `ImportError` without spaCy or the language in it, and `ValueError` for heads that do not form a tree, which
+    spaCy cannot represent.
     """
     try:
         from spacy.tokens import Doc
     except ImportError as error:
         raise ImportError("to_spacy needs spaCy: pip install 'hf_structure[spacy]'") from error
-    places = [head - 1 if head else place for place, head in enumerate(heads)]
+    # In spaCy, heads are indices from 0, and a root word is its own head.
+    indices = [head - 1 if head else index for index, head in enumerate(heads)]
     names = [label if head else "ROOT" for head, label in zip(heads, labels or [UNLABELLED] * len(heads), strict=True)]
     spaces = [True] * len(words) if spaces is None else spaces
     vocab = vocab_of(vocab) if isinstance(vocab, str) else vocab
-    document = Doc(vocab, words=list(words), spaces=list(spaces), heads=places, deps=names)
+    document = Doc(vocab, words=list(words), spaces=list(spaces), heads=indices, deps=names)
     set_columns(list(document), columns)
     return document
 
 
 def set_columns(tokens: Sequence["Token"], columns: Mapping[str, Sequence[Any]]) -> None:
     """
-    Sets what is known of tokens of spaCy: `upos`, `xpos`, `lemma` and `feats` as its own attributes, others as
-    `token._.name`. A value that is None changes nothing.
+    Sets columns of spaCy tokens: `upos`, `xpos`, `lemma` and `feats` as spaCy's own attributes, others as
+    `token._.name`. A value of None changes nothing.
     """
     from spacy.tokens import Token
 
     for name, values in columns.items():
+        # Extensions are global in spaCy, and may be set only once.
         if name not in (*SPACY, "feats") and not Token.has_extension(name):
             Token.set_extension(name, default=None)
         for token, value in zip(tokens, values, strict=True):

@@ -1,4 +1,4 @@
-"""Structures in files, in the format of the suffix."""
+"""Saves structures to files, in the format of the suffix."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -16,8 +16,8 @@ SCALE = 2  # pixels of a PNG for each of the SVG
 
 def save_structures(structures: Sequence[Any], path: str | os.PathLike) -> None:
     """
-    Writes structures to a file, atomically; an existing one is replaced. They are parses, trees or graphs, a single
-    one for `.svg`, `.png` and `.tex`; there are also `.html` and `.conllu`. None stands for a skipped sentence.
+    Writes parses, trees or graphs to a file, atomically; an existing file is replaced. `.svg`, `.png` and `.tex` hold
+    a single structure, `.html` and `.conllu` any number. None stands for a skipped sentence.
 
     Raises `ValueError` for another suffix, several structures for one picture, a structure without such a format, and
     `ImportError` for PNG without resvg-py.
@@ -29,14 +29,15 @@ def save_structures(structures: Sequence[Any], path: str | os.PathLike) -> None:
     if suffix in _SINGLE and number != 1:
         raise ValueError(f"{suffix} holds one picture, not {number}: .html and .conllu hold any number")
     content = _FORMS[suffix](structures)
+    # Written beside the file and renamed: an error leaves the old file as it was.
     with path_beside(path) as partial:
         partial.write_bytes(content)
 
 
 def conllu_text(structures: Iterable[Any]) -> str:
     """
-    CoNLL-U of several parses, trees or graphs, numbered in `# sent_id`, in which skipped sentences (None) count too.
-    Raises `ValueError` for structures that cannot be written as CoNLL-U.
+    Formats parses, trees or graphs as CoNLL-U, numbered in `# sent_id`; skipped sentences (None) count. Raises
+    `ValueError` for structures that cannot be written as CoNLL-U.
     """
     blocks = []
     for number, structure in enumerate(structures, start=1):
@@ -54,8 +55,8 @@ def _kept(structures: Sequence[Any]) -> list[Any]:
 
 def png_of(structure: Any, width: float | None = None) -> bytes:
     """
-    The picture of a structure as PNG; `width` as for its `to_svg`. Raises `ImportError` without resvg-py, and warns
-    where the machine has no font for the text.
+    Renders a structure as PNG; `width` as for its `to_svg`. Raises `ImportError` without resvg-py, and warns if the
+    machine has no font for the text.
     """
     try:
         from resvg_py import svg_to_bytes
@@ -68,8 +69,10 @@ def png_of(structure: Any, width: float | None = None) -> bytes:
 
 @cache
 def _has_font() -> bool:
-    """Whether the machine has a font for pictures: with one, a letter leaves a mark."""
+    """Returns True if the machine has a font for pictures."""
     from resvg_py import svg_to_bytes
+
+    # resvg cannot be asked; without a font, it draws a letter as nothing.
 
     begin = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"'
     empty, letter = (f'{begin} font-family="{FONT}"><text y="9">{text}</text></svg>' for text in ("", "x"))

@@ -13,7 +13,7 @@ PAPER = "#ffffff"
 EDGE = "#e3e7eb"
 ARC_COLORS = (ACCENT, "#b34700", "#00745a", "#8a3b76", "#6b5d00")  # of arcs that cross; of the same palette, darker
 _DARK_ARCS = ("#58b0e8", "#ff9a5c", "#43c9a4", "#e29ccf", "#d6c437")
-DARK = {  # class -> what it colours, and its colour on dark pages
+DARK = {  # class -> coloured property, and its colour on dark pages
     "paper": ("fill", "#15191e"),
     "ground": ("stroke", "#323a43"),
     "ink": ("fill", "#e6eaee"),
@@ -23,7 +23,7 @@ DARK = {  # class -> what it colours, and its colour on dark pages
     **{f"line{i}": ("stroke", color) for i, color in enumerate(_DARK_ARCS)},
     **{f"fill{i}": ("fill", color) for i, color in enumerate(_DARK_ARCS)},
 }
-# Fonts of Linux are named, too: what makes PNG of pictures does not know which one `sans-serif` is.
+# Fonts of Linux are named, too: resvg, which makes PNG of pictures, does not know which one `sans-serif` is.
 FONT = (
     "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, 'Noto Sans', 'Liberation Sans', 'DejaVu Sans', "
     "sans-serif"
@@ -40,16 +40,17 @@ _WIDE = frozenset("mwMW@%&")
 
 
 def dark_rules(prefix: str = "") -> str:
-    """Style rules that turn pictures, or those inside of `prefix`, dark."""
+    """Returns style rules that turn pictures dark: all, or only pictures inside of `prefix`."""
     return "".join(f"{prefix}.{CLASS} .{name}{{{key}:{color}}}" for name, (key, color) in DARK.items())
 
 
-# Pictures follow the page that they stand on; on paper they are light.
+# Pictures follow the colour scheme of their page; in print they are light.
 STYLE = f"<style>@media screen and (prefers-color-scheme:dark){{{dark_rules()}}}</style>"
 
 
 def svg_picture(words: Sequence[str], size: tuple[float, float], elements: Iterable[str]) -> str:
-    """The `<svg>` element of a sentence."""
+    """Wraps elements into the `<svg>` element of a sentence."""
+    # `role` and `aria-label` let screen readers read the sentence.
     width, height = size
     return "\n".join(
         [
@@ -66,7 +67,7 @@ def svg_picture(words: Sequence[str], size: tuple[float, float], elements: Itera
 
 
 def svg_label(x: float, y: float, size: tuple[float, int], content: str) -> str:
-    """A label on a line, which it interrupts; `content` is XML."""
+    """SVG of a label that interrupts a line; `content` is XML."""
     width, height = size
     return (
         f'<rect class="paper" x="{x - width / 2:.1f}" y="{y - height / 2:.1f}" width="{width:.1f}" '
@@ -76,23 +77,24 @@ def svg_label(x: float, y: float, size: tuple[float, int], content: str) -> str:
 
 
 def svg_group(elements: Iterable[str], attributes: str) -> list[str]:
-    """Elements in a group that gives them attributes; nothing without elements."""
+    """Groups elements under common attributes; empty if there are no elements."""
     elements = list(filter(None, elements))
     return [f"<g {attributes}>", *elements, "</g>"] if elements else []
 
 
 def xml(text: str) -> str:
-    """Text as it may stand in XML."""
+    """Escapes text for XML, and replaces characters that XML cannot hold."""
     return escape(_NOT_XML.sub("\ufffd", text))
 
 
 def printable(text: str) -> str:
-    """Text without control characters."""
+    """Replaces control characters."""
     return _CONTROL.sub("\ufffd", text)
 
 
 def text_width(text: str, size: float) -> float:
-    """An estimate of the width of text in a sans-serif font, too wide rather than too narrow."""
+    """Estimates the width of text in a sans-serif font, too wide rather than too narrow."""
+    # An estimate, as the font is the reader's: it cannot be measured here.
     return size * sum(map(_character_width, text))
 
 
@@ -108,19 +110,20 @@ def _character_width(character: str) -> float:
 
 
 def text_cells(text: str) -> int:
-    """The number of columns that text takes in a terminal."""
+    """Returns the number of columns that text takes in a terminal."""
+    # Combining marks take no column of their own; East Asian wide characters take two.
     shown = [character for character in text if unicodedata.category(character) not in ("Mn", "Me", "Cf")]
     return len(shown) + sum(unicodedata.east_asian_width(character) in "WF" for character in shown)
 
 
 def is_right_to_left(words: Sequence[str]) -> bool:
-    """Whether most letters belong to a script that is written from right to left."""
+    """Returns True if most letters belong to a script written from right to left."""
     kinds = [unicodedata.bidirectional(character) for word in words for character in word]
     return sum(kind in ("R", "AL") for kind in kinds) > kinds.count("L")
 
 
 def check_lengths(items: Sequence[Any], of: str = "words", **lists: Sequence[Any] | None) -> None:
-    """Raises `ValueError` unless each list has one value for each of the items."""
+    """Raises `ValueError` unless each list has one value per item."""
     for name, values in lists.items():
         if values is not None and len(values) != len(items):
             raise ValueError(f"{len(items)} {of} but {len(values)} {name}")

@@ -1,9 +1,9 @@
 """
-The code that classes need, as files side by side: what transformers loads with `trust_remote_code`.
+The code that classes need, as files in one folder, in the form that transformers loads with `trust_remote_code`.
 
-Of every module only the definitions that are needed come along, so that a few classes of a large package stay small.
-Names are followed, not values: code that is found by other means (`importlib`, `globals`) stays behind. So does what
-is only done at the top level, such as registrations, and what is imported for type checkers.
+Only the needed definitions of each module are copied, so that a few classes of a large package stay small. Names are
+followed, not values: code that is found by other means (`importlib`, `globals`) is left out. So are statements of the
+top level that define nothing, such as registrations, and imports for type checkers.
 """
 
 import ast
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from importlib.util import resolve_name
 
-Name = tuple[str, str]  # a module, and what it defines
+Name = tuple[str, str]  # a module, and a name that it defines
 Import = ast.Import | ast.ImportFrom
 
 
@@ -25,18 +25,19 @@ def flat_sources(
     defined: Callable[[Name], Name] = lambda name: name,
 ) -> dict[str, str]:
     """
-    Source texts of everything that some definitions need.
+    Returns the source texts of everything that some definitions need.
 
     Args:
         roots (`Iterable[tuple[str, str]]`): The definitions, by module and name.
         read (`Callable[[str], str]`): The source text of a module.
-        packages (`Iterable[str]`): The packages whose code comes along; all others are imported as before.
+        packages (`Iterable[str]`): The packages whose code is copied; all others are imported as before.
         defined (`Callable[[tuple[str, str]], tuple[str, str]]`, *optional*):
-            The module that defines what a package passes on, `from package import name`, and its name there.
+            Resolves a name that a package re-exports, `from package import name`, to the module that defines it and
+            its name there.
 
     Returns:
-        `dict[str, str]`: source texts by modules, which import each other from files that are called by their
-            [`flat_name`]: `from .algorithms_trees import ...`.
+        `dict[str, str]`: source texts by module. They import each other from files named by [`flat_name`]:
+            `from .algorithms_trees import ...`.
 
     Raises:
         ValueError: a name that a module does not define, an import of a whole module of the packages, two modules with
@@ -46,29 +47,30 @@ def flat_sources(
     waiting = list(roots)
     modules: dict[str, Module] = {}
     needed: dict[str, set[str]] = {}
+    # A search over definitions rather than modules, which may import each other.
     while waiting:
-        place, name = waiting.pop()
-        if place not in modules:
-            modules[place] = Module(place, read(place), packages, defined)
-            needed[place] = set()
-        if name not in needed[place]:
-            needed[place].add(name)
-            waiting += modules[place].needs_of(name)
+        source, name = waiting.pop()
+        if source not in modules:
+            modules[source] = Module(source, read(source), packages, defined)
+            needed[source] = set()
+        if name not in needed[source]:
+            needed[source].add(name)
+            waiting += modules[source].needs_of(name)
     files: dict[str, str] = {}
-    for place in modules:
-        if (other := files.setdefault(flat_name(place), place)) != place:
-            raise ValueError(f"{place} and {other} would both be {flat_name(place)}.py: rename one of them")
-    return {place: module.reduced(needed[place]) for place, module in modules.items()}
+    for source in modules:
+        if (other := files.setdefault(flat_name(source), source)) != source:
+            raise ValueError(f"{source} and {other} would both be {flat_name(source)}.py: rename one of them")
+    return {source: module.reduced(needed[source]) for source, module in modules.items()}
 
 
 def flat_name(module: str) -> str:
-    """The name of a module's file: `hf_structure.algorithms.trees` -> `algorithms_trees`; families keep theirs."""
+    """Names the file of a module: `hf_structure.algorithms.trees` -> `algorithms_trees`; families keep their names."""
     parts = module.split(".")
     return parts[-1] if parts[1:2] == ["models"] or len(parts) == 1 else "_".join(parts[1:])
 
 
 class Module:
-    """A module's name and source text; the rest as for [`flat_sources`]."""
+    """A module, split into statements of the top level. Arguments are as for [`flat_sources`]."""
 
     def __init__(self, name: str, source: str, packages: frozenset[str], defined: Callable[[Name], Name]):
         self.name = name
@@ -87,26 +89,28 @@ class Module:
             start = end
 
     def needs_of(self, name: str) -> Iterator[Name]:
-        """What the definition of a name needs. Raises `ValueError` if the module does not define it."""
+        """Yields the names that a definition needs. Raises `ValueError` if the module does not define it."""
         if name not in self.bindings:
             raise ValueError(f"{self.name} does not define {name}")
         for statement in self.bindings[name]:
             yield from ((self.name, used) for used in statement.used if used in self.bindings)
             for node, aliases in statement.imports({name}):
-                for place, found in self._places(node, aliases).items():
-                    yield from ((place, alias.name) for alias in found if self._comes_along(place))
+                for source, found in self._sources(node, aliases).items():
+                    yield from ((source, alias.name) for alias in found if self._comes_along(source))
 
     def reduced(self, names: set[str]) -> str:
-        """The text of the statements that bind these names and the comments before them, with flat imports."""
+        """Returns the text of the statements that bind these names, with comments before them and flat imports."""
+        # From bottom to top, so that the line numbers of earlier edits stay valid.
         lines = self.lines[: self.statements[-1].end]
         for start, end, replacement in reversed(list(self._edits(names))):
             lines[start:end] = replacement
         return "\n".join(lines).strip() + "\n"
 
     def _edits(self, names: set[str]) -> Iterator[tuple[int, int, list[str]]]:
-        """Ranges of lines and their replacements, from top to bottom."""
+        """Yields ranges of lines and their replacements, from top to bottom."""
         space = 0
         for statement in self.statements:
+            # Empty lines of removed statements are kept, so that the result stays formatted.
             space = max(space, statement.space)
             if statement.stays or statement.bound & names:
                 yield statement.start, statement.start + statement.space, [""] * space  # no less than was between
@@ -117,9 +121,9 @@ class Module:
                 yield statement.start, statement.end, []
 
     def _flat(self, node: Import, aliases: list[ast.alias]) -> str:
-        """The text of an import in a flat folder."""
-        if places := self._places(node, aliases):
-            nodes = [self._import_from(place, found) for place, found in places.items()]
+        """Returns the text of an import in a flat folder."""
+        if sources := self._sources(node, aliases):
+            nodes = [self._import_from(source, found) for source, found in sources.items()]
         else:
             nodes = [copy.copy(node)]
             nodes[0].names = aliases
@@ -133,23 +137,23 @@ class Module:
             return ast.ImportFrom(flat_name(module), aliases, 1)
         return ast.ImportFrom(module, aliases, 0)
 
-    def _places(self, node: Import, aliases: list[ast.alias]) -> dict[str, list[ast.alias]]:
-        """What is imported by the modules that define it; nothing if it is none of the packages'."""
-        places: dict[str, list[ast.alias]] = {}
-        source = self._source_of(node)
-        if source is None:
-            return places
+    def _sources(self, node: Import, aliases: list[ast.alias]) -> dict[str, list[ast.alias]]:
+        """Groups imported names by the modules that define them; empty for imports from other packages."""
+        sources: dict[str, list[ast.alias]] = {}
+        package = self._source_of(node)
+        if package is None:
+            return sources
         for alias in aliases:
-            place, name = self.defined((source, alias.name))
+            source, name = self.defined((package, alias.name))
             bound = alias.asname or alias.name
-            places.setdefault(place, []).append(ast.alias(name, None if bound == name else bound))
-        return places
+            sources.setdefault(source, []).append(ast.alias(name, None if bound == name else bound))
+        return sources
 
     def _comes_along(self, module: str) -> bool:
         return module.split(".")[0] in self.packages
 
     def _source_of(self, node: Import) -> str | None:
-        """The module or package of the packages from which something is imported, if it is one of them."""
+        """Returns the module or package of an import, or None if it is in none of the packages."""
         if isinstance(node, ast.Import):
             if any(self._comes_along(alias.name) for alias in node.names):
                 raise ValueError(f"{self.name}: '{ast.unparse(node)}' names no definition: write 'from ...'")
@@ -159,7 +163,7 @@ class Module:
 
 
 class Statement:
-    """A statement of the top level, with the lines since the one before, of which the first `space` are empty."""
+    """A statement of the top level, including the lines before it, of which the first `space` are empty."""
 
     def __init__(self, node: ast.stmt, start: int, lines: list[str]):
         self.node = node
@@ -171,22 +175,23 @@ class Statement:
 
     @property
     def stays(self) -> bool:
-        """Whether it is a docstring, or changes the language."""
+        """True for docstrings and for imports from `__future__`, which are always kept."""
         if isinstance(self.node, ast.ImportFrom):
             return self.node.module == "__future__"
         return isinstance(self.node, ast.Expr) and isinstance(self.node.value, ast.Constant)
 
     @cached_property
     def bound(self) -> set[str]:
-        """The names that it binds, except for type checkers alone."""
+        """The names that the statement binds; none if it is for type checkers alone."""
         if isinstance(self.node, ast.If) and ast.unparse(self.node.test).endswith("TYPE_CHECKING"):
             return set()
         return {each.get_name() for each in self.names.get_symbols() if each.is_assigned() or each.is_imported()}
 
     @cached_property
     def used(self) -> set[str]:
-        """The names of the module or of Python that it uses, those in quoted annotations too."""
+        """The global names that the statement uses, including names in quoted annotations."""
         names = set(_global_names(self.names))
+        # The symbol table takes quoted annotations for mere strings.
         for node in self.nodes:
             for annotation in filter(None, (getattr(node, "annotation", None), getattr(node, "returns", None))):
                 for part in ast.walk(annotation):
@@ -196,8 +201,8 @@ class Statement:
 
     def imports(self, names: set[str]) -> list[tuple[Import, list[ast.alias]]]:
         """
-        What it imports, from top to bottom: an import of the top level what binds these names, one inside of another
-        statement all.
+        Returns the imports of the statement, from top to bottom, each with the names to keep. An import of the top
+        level keeps the names that bind one of `names`; an import inside of another statement keeps all.
         """
         if self.stays:
             return []

@@ -1,9 +1,9 @@
 """
-The parsing networks of UDGN and StructFormer as programs that need neither Python nor transformers: `torch.export`
-and ONNX, for batches and sentences of any size.
+Exports the parsing networks of UDGN and StructFormer as programs that need neither Python nor transformers, by
+`torch.export` and as ONNX, for batches and sentences of any size.
 
-A program computes the scores that trees are found from; the search itself, which does not operate on tensors, stays
-outside of it, see `docs/deployment.md`.
+A program computes scores, from which trees are decoded. Decoding itself does not operate on tensors, and is not part
+of the program; see `docs/deployment.md`.
 """
 
 import copy
@@ -32,13 +32,13 @@ DOUBLINGS = 14  # for sentences of up to 16,384 words
 
 
 class ParsingNetwork(nn.Module):
-    """The part of a model that trees are found from."""
+    """The part of a model whose outputs are decoded into trees."""
 
-    outputs: tuple[str, ...]  # names of what it returns
+    outputs: tuple[str, ...]  # names of the outputs
 
 
 class UDGNParsingNetwork(ParsingNetwork):
-    """Scores of arcs `(batch_size, seq_len, seq_len + 1)`."""
+    """Computes scores of arcs `(batch_size, seq_len, seq_len + 1)`."""
 
     outputs = ("scores",)
 
@@ -61,8 +61,8 @@ class UDGNParsingNetwork(ParsingNetwork):
 
 class StructFormerParsingNetwork(ParsingNetwork):
     """
-    Distances of neighbours `(batch_size, seq_len - 1)`, heights of words `(batch_size, seq_len)`, and probabilities of
-    arcs `(batch_size, seq_len, seq_len + 1)`.
+    Computes distances of neighbours `(batch_size, seq_len - 1)`, heights of words `(batch_size, seq_len)`, and
+    probabilities of arcs `(batch_size, seq_len, seq_len + 1)`.
     """
 
     outputs = ("distances", "heights", "probabilities")
@@ -87,15 +87,16 @@ class StructFormerParsingNetwork(ParsingNetwork):
 
 def parsing_network(model: PreTrainedModel) -> ParsingNetwork:
     """
-    A copy of a model's parsing network, from `input_ids` and `attention_mask`, both of shape `(batch_size, seq_len)`,
-    to the scores that trees are found from, see [`UDGNParsingNetwork`] and [`StructFormerParsingNetwork`], where the
-    words of each sentence come first, wherever the padding is. Raises `ValueError` if the model is neither a UDGN nor
-    a StructFormer, or has a parser that cannot be exported.
+    Copies a model's parsing network. The copy maps `input_ids` and `attention_mask`, both of shape
+    `(batch_size, seq_len)`, to the outputs of [`UDGNParsingNetwork`] or [`StructFormerParsingNetwork`], in which the
+    words of each sentence come first, on whichever side the input is padded. Raises `ValueError` if the model is
+    neither a UDGN nor a StructFormer, or has a parser that cannot be exported.
     """
     networks = {UDGNPreTrainedModel: UDGNParsingNetwork, StructFormerPreTrainedModel: StructFormerParsingNetwork}
     for kind, network in networks.items():
         if isinstance(model, kind):
             exportable = copy.deepcopy(network(model)).eval()
+            # `torch.export` would unroll an LSTM into an operator for each word.
             for module in list(exportable.modules()):
                 for name, child in module.named_children():
                     if isinstance(child, nn.LSTM):
@@ -106,8 +107,8 @@ def parsing_network(model: PreTrainedModel) -> ParsingNetwork:
 
 def export_parser(model: PreTrainedModel) -> ExportedProgram:
     """
-    A model's parsing network as exported by `torch.export`, with dynamic shapes. To load and run a program of UDGN,
-    import `hf_structure.exporting.deployment`, which defines its LSTM.
+    Exports a model's parsing network by `torch.export`, with dynamic shapes. To load and run a program of UDGN, import
+    `hf_structure.exporting.deployment` first, which defines its LSTM.
 
     Raises:
         ImportError: torch is older than 2.8.
@@ -117,6 +118,7 @@ def export_parser(model: PreTrainedModel) -> ExportedProgram:
     if not is_torch_greater_or_equal("2.8", accept_dev=True):
         raise ImportError(f"exporting a parser needs torch 2.8 or later; this is torch {torch.__version__}")
     size = {0: Dim("batch_size"), 1: Dim("seq_len", min=3)}
+    # Sizes of 0 and 1 would be compiled as constants.
     example = torch.zeros(2, 5, dtype=torch.long)
     inputs = example, torch.ones_like(example)
     with torch.no_grad():
@@ -156,7 +158,7 @@ def export_onnx(model: PreTrainedModel, path: str | os.PathLike) -> None:
 
 
 class ExportableLSTM(nn.Module):
-    """A [`~torch.nn.LSTM`] of one layer and direction that stays one operator, instead of one for each word."""
+    """A [`~torch.nn.LSTM`] of one layer and direction that is exported as one operator, not one for each word."""
 
     def __init__(self, lstm: nn.LSTM):
         super().__init__()
@@ -174,7 +176,7 @@ def lstm_layer(
     input_bias: torch.Tensor,
     hidden_bias: torch.Tensor,
 ) -> torch.Tensor:
-    """`(batch_size, seq_len, size)` from `(batch_size, seq_len, width)`."""
+    """Maps `(batch_size, seq_len, width)` to `(batch_size, seq_len, size)`."""
     start = inputs.new_zeros(1, len(inputs), hidden_weight.shape[1])
     weights = [input_weight, hidden_weight, input_bias, hidden_bias]
     return torch.lstm(inputs, (start, start), weights, True, 1, 0.0, False, False, True)[0]
@@ -186,9 +188,10 @@ def _(inputs, input_weight, hidden_weight, input_bias, hidden_bias):
 
 
 def _onnx_lstm(op):
-    """The layer in ONNX, whose gates are input, output, forget, cell; torch's are input, forget, cell, output."""
+    """Translates the layer to ONNX. Its gates are input, output, forget, cell; torch's input, forget, cell, output."""
 
     def lstm(inputs, input_weight, hidden_weight, input_bias, hidden_bias):
+        # torch stacks the gates of a layer in one matrix.
         size = hidden_weight.shape[1]
 
         def gates(weights):
@@ -205,8 +208,9 @@ def _onnx_lstm(op):
 
 def _onnx_cummax(op):
     """
-    Running maxima along the last axis, which ONNX lacks, of up to 2^`DOUBLINGS` numbers: the maximum of each number
-    and the one 1, 2, 4, ... places before. Their places, which only gradients need, are left out.
+    Translates running maxima along the last axis, which ONNX lacks, of up to 2^`DOUBLINGS` numbers: step by step, the
+    maximum of each number and the number 1, 2, 4, ... positions before. The indices of the maxima, which only
+    gradients need, are not computed.
     """
 
     def cummax(values, dim):

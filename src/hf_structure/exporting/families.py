@@ -9,12 +9,12 @@ from transformers.pipelines import PIPELINE_REGISTRY
 
 from hf_structure.models.abilities import abilities_of
 
-# Loads parsers, for which transformers has no Auto class: they classify every word, too.
+# transformers has no Auto class for parsers. This one fits best: parsers classify every word, too.
 PARSER = "AutoModelForTokenClassification"
 
 
 def model_classes(config_class: type[PreTrainedConfig]) -> dict[str, type[PreTrainedModel]]:
-    """The model classes of a family by the Auto classes of transformers that load them; nothing if it has none."""
+    """Maps names of Auto classes of transformers to the model classes that they load for a family."""
     autos = [
         each for each in vars(modeling_auto).values() if isinstance(each, type) and each.__name__.startswith("Auto")
     ]
@@ -27,8 +27,8 @@ def model_classes(config_class: type[PreTrainedConfig]) -> dict[str, type[PreTra
 
 def pipelines(config: PreTrainedConfig) -> dict[str, tuple[type, str]]:
     """
-    The tasks of a model that are none of transformers' own: the class of the pipeline that is exported, and the name
-    of the Auto class of transformers that loads the model for it.
+    Maps the tasks of a model that transformers lacks to the pipeline class to export and the name of the Auto class
+    that loads the model for it.
     """
     autos = {model_class: name for name, model_class in model_classes(type(config)).items()}
     found = {}
@@ -40,13 +40,13 @@ def pipelines(config: PreTrainedConfig) -> dict[str, tuple[type, str]]:
 
 
 def is_registered(config_class: type[PreTrainedConfig]) -> bool:
-    """Whether transformers has been told of a family that is none of its own."""
+    """Returns True for a family registered with transformers that is not one of its own."""
     own = config_class.__module__.startswith("transformers.")
     return not own and config_class.model_type in CONFIG_MAPPING and bool(model_classes(config_class))
 
 
 def _parsers(config_class: type[PreTrainedConfig]) -> dict[str, type[PreTrainedModel]]:
-    """The model class for each task that is none of transformers' own."""
+    """Maps tasks that transformers lacks to the model classes of a family."""
     found = {}
     for task, registered in PIPELINE_REGISTRY.supported_tasks.items():
         for auto in registered["pt"]:
@@ -57,7 +57,8 @@ def _parsers(config_class: type[PreTrainedConfig]) -> dict[str, type[PreTrainedM
 
 def _knows(auto: type[_BaseAutoModelClass], config_class: type[PreTrainedConfig]) -> bool:
     mapping = getattr(auto, "_model_mapping", None)
-    return mapping is not None and config_class in mapping  # whose truth value would import every model type
+    # `is not None`: the truth value of the mapping would import every model of transformers.
+    return mapping is not None and config_class in mapping
 
 
 def _pipeline_class(task: str) -> type:

@@ -1,4 +1,4 @@
-"""Folders that transformers loads without this package: a model, its tokenizer and their code."""
+"""Exports a model, its tokenizer and their code to a folder that transformers loads without this package."""
 
 import ast
 import os
@@ -20,7 +20,7 @@ from hf_structure.version import __version__
 
 LICENSE = Path(__file__).parents[1] / "LICENSE"
 WEIGHTS = ("model*.safetensors", "pytorch_model*.bin")
-# The files of a model, in a folder where its training may have left others.
+# Only these files are copied: training may have left others in the folder.
 FILES = (
     *("config.json", "generation_config.json", "model.safetensors.index.json", "pytorch_model.bin.index.json"),
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template*"),
@@ -46,15 +46,15 @@ def export(
     force: bool = False,
 ) -> None:
     """
-    Writes a folder that works with transformers alone, for those who say `trust_remote_code=True`: the Auto classes of
-    the model's family, `generate`, and the parsing pipelines of the model.
+    Writes a folder that works with transformers alone, given `trust_remote_code=True`: the Auto classes of the model's
+    family, `generate`, and the parsing pipelines of the model.
 
     Args:
         model (`str`, `Path` or `PreTrainedModel`):
-            Short name, folder or Hub name of a model, whose files are copied, or a model that is then saved.
+            Short name, folder or Hub name of a model, whose files are copied, or a loaded model, which is saved.
         output (`str` or `Path`): The folder. It may be the model's own, with `force`.
-        tokenizer (`PreTrainedTokenizerBase`, *optional*): By default the one that was saved beside the model.
-        force (`bool`): Whether files of a folder that is not empty are replaced. No others are touched.
+        tokenizer (`PreTrainedTokenizerBase`, *optional*): By default the tokenizer saved beside the model.
+        force (`bool`): Replaces files of a folder that is not empty. Other files in it are not touched.
 
     Raises:
         ValueError: no such model, a class of no registered family, a folder that is not empty.
@@ -65,6 +65,7 @@ def export(
     if not force and output.exists() and any(output.iterdir()):
         raise ValueError(f"{output} is not empty: choose another folder, or replace its files with force (--force)")
     output.parent.mkdir(parents=True, exist_ok=True)
+    # Next to the output, so that finished files are moved by renaming.
     with TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as name:
         folder = Path(name)
         if isinstance(model, PreTrainedModel):
@@ -73,7 +74,8 @@ def export(
             config = _copy(model, tokenizer, folder)
         _write_code(config, folder)
         output.mkdir(exist_ok=True)
-        for file in folder.iterdir():  # now that all of them are there
+        # Only now, when all files are complete: an error leaves the old folder as it was.
+        for file in folder.iterdir():
             os.replace(file, output / file.name)
 
 
@@ -112,13 +114,14 @@ def _check_family(config: PreTrainedConfig) -> None:
 
 
 def _write_code(config: PreTrainedConfig, folder: Path) -> None:
-    """Writes the code of a model into its folder, and its places into its configuration."""
+    """Writes the code of a model into its folder, and references to it into its configuration."""
     autos = {"AutoConfig": type(config), **model_classes(type(config))}
     tasks = pipelines(config)
     roots = [*autos.values(), *(pipeline_class for pipeline_class, _ in tasks.values())]
     definitions = [(root.__module__, root.__name__) for root in roots]
     packages = _packages(roots)
     sources = flat_sources(definitions, _read, packages, partial(_defined, packages=packages))
+    # transformers copies the files that the entry imports when a loaded model is saved again.
     entry = type(config).__module__
     together = sorted({(flat_name(root.__module__), root.__name__) for root in roots if root.__module__ != entry})
     if together:
@@ -138,17 +141,17 @@ def _write_code(config: PreTrainedConfig, folder: Path) -> None:
 
 
 def _reference(root: type) -> str:
-    """The place of a class, in the notation of transformers."""
+    """Formats a reference to a class as transformers does: `module.Class`."""
     return f"{flat_name(root.__module__)}.{root.__name__}"
 
 
 def _packages(roots: Iterable[type]) -> set[str]:
-    """The packages whose code belongs to the model: this one, and those of the user's families."""
+    """Returns the packages whose code belongs to the model: this one, and the packages of the user's families."""
     return {module.split(".")[0] for module in (__name__, *(root.__module__ for root in roots))}
 
 
 def _read(module: str) -> str:
-    """The source text of a module. Raises `ValueError` if it has none, or is a package or a script."""
+    """Reads the source text of a module. Raises `ValueError` for packages, scripts and modules without source."""
     spec = None if module == "__main__" else find_spec(module)
     if spec is None or not spec.origin or not spec.has_location or spec.submodule_search_locations is not None:
         raise ValueError(f"{module} is no module with a source file: define in such a one what the model needs")
@@ -157,10 +160,11 @@ def _read(module: str) -> str:
 
 def _defined(name: Name, packages: set[str]) -> Name:
     """
-    The module that defines what a package passes on, and its name there; packages of others are not looked into.
+    Resolves a name that a package re-exports to the module that defines it, and its name there. Names of other
+    packages are returned as they are.
 
     Raises:
-        ValueError: the package has its name from nowhere else, or it is that of a module.
+        ValueError: the package does not import the name, or it is the name of a module.
     """
     package, own = name
     spec = find_spec(package) if package.split(".")[0] in packages else None
@@ -173,8 +177,8 @@ def _defined(name: Name, packages: set[str]) -> Name:
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 if own == (alias.asname or alias.name):
-                    place = resolve_name("." * node.level + node.module, package)
-                    return _defined((place, alias.name), packages)
+                    source = resolve_name("." * node.level + node.module, package)
+                    return _defined((source, alias.name), packages)
     if find_spec(f"{package}.{own}") is not None:
         raise ValueError(f"{package}.{own} is a module: write 'from {package}.{own} import ...', with what it defines")
     raise ValueError(f"{package} does not say where {own} is defined: write 'from {package}.... import {own}'")

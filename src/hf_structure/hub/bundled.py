@@ -23,17 +23,17 @@ class BundledModel:
     """A model that comes with the package."""
 
     name: str
-    gives: list[str]  # kinds of structure, and what else it predicts
-    needs_treebank: bool  # whether it was trained on a treebank, not on text alone
+    gives: list[str]  # kinds of structure and other predictions
+    needs_treebank: bool  # True if trained on a treebank, False if on text alone
     megabytes: float  # size of its files, in millions of bytes
-    license: str  # as the Hub names it
-    data: str  # that it was evaluated on
+    license: str  # identifier on the Hub
+    data: str  # evaluation data
     scores: dict[str, float]  # in percent, by metric
-    words_per_second: int | None  # that one core parses in float32
+    words_per_second: int | None  # parsed on one core, in float32
 
 
 def bundled_models() -> list[BundledModel]:
-    """The models of [`short_names`], in that order; all but the sizes comes from the metadata of their cards."""
+    """Describes the models of [`short_names`], in that order. All but the sizes comes from the metadata of cards."""
     return [_read(name) for name in short_names()]
 
 

@@ -1,4 +1,4 @@
-"""Model cards, made from the files in a model's folder."""
+"""Model cards, generated from the files in a model's folder."""
 
 import json
 import math
@@ -13,13 +13,14 @@ from safetensors import safe_open
 from hf_structure.models.families import FAMILIES, Family
 
 MARK = "<!-- Made by hf_structure from what it knows. Take this line out, and the card stays as you write it. -->"
-FACTS = "_card_facts.json"  # beside a trained model; `Trainer` does not upload names that begin with an underscore
+# Saved beside a trained model. `Trainer` does not upload names that begin with an underscore.
+FACTS = "_card_facts.json"
 RESULTS = "all_results.json"  # of transformers' `Trainer`
-SPLITS = {"eval": "validation", "test": "test"}  # of data, by what the names of results begin with
+SPLITS = {"eval": "validation", "test": "test"}  # of data, by the prefix of names of results
 SHARES = {  # words in the names of metrics between 0 and 1
     *("accuracy", "f1", "feats", "las", "lemma", "precision", "recall", "uas", "uf1", "upos", "uuas", "xpos")
 }
-SCRIPT = re.compile(r"run_(mlm|parsing|clm)\.py")  # those that `hf-structure train` runs
+SCRIPT = re.compile(r"run_(mlm|parsing|clm)\.py")  # scripts that `hf-structure train` runs
 SHORT = {"f1": "F1", "las": "LAS", "uas": "UAS", "uf1": "unlabelled F1", "uuas": "UUAS"}
 NO_SCORES = ("runtime", "per_second", "epoch", "total_flos", "samples", "train_loss")
 
@@ -71,12 +72,12 @@ OTHER = Kind(None, LOAD)
 
 
 def family_of(config: dict) -> Family | None:
-    """The family of a configuration, if it is known."""
+    """Returns the family of a configuration, if known."""
     return FAMILIES.get(config.get("model_type", "").removesuffix("_release"))
 
 
 def kind_of(config: dict) -> Kind:
-    """The kind of model with this configuration."""
+    """Returns the kind of model with this configuration."""
     architecture = (config.get("architectures") or [""])[0]
     if architecture.endswith("ForMaskedLM") and family_of(config) and config.get("attention") != "softmax":
         return INDUCTION
@@ -99,7 +100,7 @@ class CardFacts:
 
     @classmethod
     def of_folder(cls, folder: Path) -> "CardFacts":
-        """The notes of training beside a model, if any."""
+        """Reads the facts that training has saved beside a model, if any."""
         file = folder / FACTS
         return cls(**json.loads(file.read_text("utf-8"))) if file.is_file() else cls()
 
@@ -109,12 +110,12 @@ class CardFacts:
 
 def make_card(folder: str | Path, name: str, facts: CardFacts | None = None) -> ModelCard:
     """
-    The card of the model in a folder.
+    Generates the card of the model in a folder.
 
     Args:
         folder (`str` or `Path`): The model and the files of its training.
         name (`str`): Its name on the Hub, or a folder.
-        facts ([`CardFacts`], *optional*): By default those noted by training.
+        facts ([`CardFacts`], *optional*): By default the facts saved by training.
     """
     folder = Path(folder)
     facts = facts or CardFacts.of_folder(folder)
@@ -137,23 +138,24 @@ def make_card(folder: str | Path, name: str, facts: CardFacts | None = None) -> 
 
 
 def read_card(folder: str | Path) -> ModelCard | None:
-    """The card in a folder, if there is one."""
+    """Reads the card in a folder, if there is one."""
     file = Path(folder) / "README.md"
     return ModelCard(file.read_text("utf-8"), ignore_metadata_errors=True) if file.is_file() else None
 
 
 def is_handwritten(card: ModelCard) -> bool:
-    """Whether a card was written or changed by hand, and must be kept."""
+    """Returns True for a card that was written or changed by hand, which must be kept."""
     return MARK not in card.content
 
 
 def read_results(folder: Path, kind: Kind, facts: CardFacts) -> list[EvalResult]:
-    """The evaluation results that training has written beside a model."""
+    """Reads the evaluation results that training has saved beside a model."""
     file = folder / RESULTS
     scores = json.loads(file.read_text("utf-8")) if file.is_file() else {}
     results = []
     for key, value in scores.items():
         part, _, metric = key.partition("_")
+        # Results of an empty data set may be nan or infinite, which cards must not hold.
         if part in SPLITS and not any(word in key for word in NO_SCORES) and math.isfinite(value):
             data = ", ".join(facts.files.get(part, [])) or part
             words = metric.split("_")
@@ -171,7 +173,7 @@ def read_results(folder: Path, kind: Kind, facts: CardFacts) -> list[EvalResult]
 
 
 def in_percent(metric: str, value: float) -> float:
-    """The value of a metric, in percent if it is a share, to two decimals."""
+    """Converts a metric to percent, rounded to two decimals, if it is a share; other metrics are unchanged."""
     return value if SHARES.isdisjoint(metric.split("_")) else round(100 * value, 2)
 
 
@@ -192,7 +194,7 @@ def _metadata(config: dict, name: str, facts: CardFacts, results: list[EvalResul
 
 
 def _is_self_contained(config: dict) -> bool:
-    """Whether transformers alone can load the model: a family of its own, or code beside the weights."""
+    """Returns True if transformers alone can load the model: its own family, or code beside the weights."""
     return "auto_map" in config or family_of(config) is None
 
 
@@ -227,7 +229,8 @@ def _facts_table(folder: Path, config: dict, facts: CardFacts) -> str:
 
 
 def count_parameters(folder: Path) -> int:
-    """The number of parameters in the weights of a folder."""
+    """Counts the parameters in the weights of a folder."""
+    # From the headers of the files alone: a card must not need the memory of the model.
     total = 0
     for file in folder.glob("*.safetensors"):
         with safe_open(file, framework="numpy") as weights:
@@ -257,7 +260,7 @@ def _results(results: list[EvalResult], kind: Kind, name: str, facts: CardFacts)
 
 
 def _evaluation(words: list[str], name: str) -> str:
-    """The command of a training script that evaluates a model."""
+    """Formats the command of a training script that evaluates a model."""
     script, *options = words
     named = SCRIPT.fullmatch(script)
     program = ["hf-structure", "train", named[1]] if named else ["python", f"examples/{script}"]

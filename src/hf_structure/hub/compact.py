@@ -8,11 +8,11 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 def save_compact(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> None:
-    """Saves a model and its tokenizer at half the size: in float16, to be loaded in float32."""
+    """Saves a model and its tokenizer at half the size: weights are float16 on disk and float32 after loading."""
     copy.deepcopy(model).half().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     edit_json(Path(folder) / "config.json", dtype="float32")
-    # The origin of the tokenizer is of no interest where it is loaded.
+    # These keys describe the machine that has saved the tokenizer, not the tokenizer.
     edit_json(Path(folder) / "tokenizer_config.json", is_local=None, local_files_only=None)
     vocabulary = Path(folder) / "tokenizer.json"
     compact = json.dumps(json.loads(vocabulary.read_text("utf-8")), ensure_ascii=False, separators=(",", ":"))
@@ -20,7 +20,7 @@ def save_compact(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, fol
 
 
 def edit_json(path: Path, **changes: object) -> None:
-    """Sets keys of a JSON object in a file; None removes one."""
+    """Sets keys of a JSON object in a file; None removes a key."""
     values = json.loads(path.read_text(encoding="utf-8")) | changes
     values = {key: value for key, value in values.items() if key not in changes or value is not None}
     path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

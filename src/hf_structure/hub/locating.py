@@ -14,23 +14,23 @@ LOGIN = "give a token: `hf auth login`, or HF_TOKEN"
 
 
 def short_names() -> list[str]:
-    """Names of the models that come with the package."""
+    """Returns the names of the models that come with the package."""
     return sorted(config.parent.name for config in CHECKPOINTS.glob("*/config.json"))
 
 
 def resolve_model(name: str | Path, revision: str | None = None, trust_remote_code: bool = False) -> str:
     """
-    The folder of a model. The Hub is asked for the newest commit each time; files in the local cache are not
-    downloaded again, and the cache serves complete models while the Hub is unreachable.
+    Returns the folder of a model. The Hub is asked for the newest commit each time. Files in the local cache are not
+    downloaded again; while the Hub is unreachable, complete models come from the cache.
 
     Args:
         name (`str` or `Path`): A short name (see [`short_names`]), a folder, or a name on the Hub such as
             `"org/model"` or `"org/model@revision"`; looked up in this order.
         revision (`str`, *optional*): Branch, tag or commit of a model on the Hub, by default `"main"`.
-        trust_remote_code (`bool`): Whether to download code of the model, too.
+        trust_remote_code (`bool`): Also downloads code of the model.
 
     Raises:
-        ValueError: there is no such model; the message lists where it was searched.
+        ValueError: there is no such model; the message lists all attempts.
     """
     name = str(name)
     if name in short_names():
@@ -53,18 +53,22 @@ def _check_no_revision(name: str, revision: str | None, what: str) -> None:
 
 
 def _download(name: str, revision: str, files: list[str]) -> Path:
-    """The files of a repository, in the local cache."""
-    from huggingface_hub import snapshot_download  # late: short names and folders do not need it
+    """Downloads files of a repository into the local cache, and returns their folder."""
+    # Late: short names and folders do not need the client of the Hub.
+    from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HTTPError
 
+    # Subfolders hold checkpoints of training or other formats.
     options = {"revision": revision, "ignore_patterns": ["*/*"]}
     try:
         folder = Path(snapshot_download(name, allow_patterns=files, **options))
+        # Pickled weights are downloaded only if there are no others.
         if not list(folder.glob("*.safetensors")):
             folder = Path(snapshot_download(name, allow_patterns=[*files, PICKLES], **options))
         if missing := _missing(folder):
             _check_reachable(name, revision)
-            if missing != "tokenizer":  # which another repository may have
+            # A tokenizer may come from another repository.
+            if missing != "tokenizer":
                 raise ValueError(f"there is no {missing} in this repository")
     except (HTTPError, OSError, ValueError) as error:
         raise ValueError(_message(name, revision, error)) from error
@@ -72,7 +76,7 @@ def _download(name: str, revision: str, files: list[str]) -> Path:
 
 
 def _missing(folder: Path) -> str | None:
-    """What is missing from a cached model, if anything: config.json, a file of weights, or a tokenizer."""
+    """Names the first missing part of a cached model: config.json, a file of weights, or a tokenizer."""
     index = folder / "model.safetensors.index.json"
     weights = sorted(set(json.loads(index.read_text("utf-8"))["weight_map"].values())) if index.is_file() else []
     for name in ("config.json", *weights):
@@ -85,7 +89,7 @@ def _missing(folder: Path) -> str | None:
 
 
 def _check_reachable(name: str, revision: str) -> None:
-    """Raises `LocalEntryNotFoundError` if the rest of an incompletely cached repository is out of reach."""
+    """Raises `LocalEntryNotFoundError` if a repository that is incompletely cached cannot be reached."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HTTPError, LocalEntryNotFoundError
 
@@ -96,7 +100,7 @@ def _check_reachable(name: str, revision: str) -> None:
 
 
 def _message(name: str, revision: str, error: Exception) -> str:
-    """One line about the error of a repository."""
+    """Explains the error of a repository in one line."""
     found = ", ".join(short_names()) or "none"
     suggestion = did_you_mean(name, short_names())
     return (

@@ -27,13 +27,13 @@ SUFFIXES = (".json", ".txt", ".model", ".jinja", ".safetensors", ".py", ".md")
 PUSHING = ("commit_message", "commit_description", "private", "token", "revision", "create_pr", "tags")
 PUSHING += ("tokenizer", "license", "language")
 WEIGHTS = ("model*.safetensors", "model.safetensors.index.json", "pytorch_model*.bin*")
-NAMES = ("LICENSE", "NOTICE")  # what such files begin with
-BESIDE = (FACTS, RESULTS, "LICENSE*", "NOTICE*")  # files that say more about a saved model
+NAMES = ("LICENSE", "NOTICE")  # prefixes of names of further files
+BESIDE = (FACTS, RESULTS, "LICENSE*", "NOTICE*")  # files about a saved model, besides the model itself
 NOT_OF_THE_MODEL = (FACTS, "trainer_state.json", "README.md")
 
 
 class UnknownLicenseError(ValueError):
-    """The licence of a model is unknown and must be given."""
+    """Raised if the licence of a model is unknown and must be given."""
 
 
 @dataclass
@@ -59,7 +59,7 @@ def prepare(
     tags: list[str] | None = None,
 ) -> Publication:
     """
-    The content of a repository, not uploaded yet.
+    Collects the content of a repository, without uploading it.
 
     Args:
         folder (`str` or `Path`): A saved model and its tokenizer.
@@ -78,6 +78,7 @@ def prepare(
     files = {file.name: file for file in sorted(folder.glob("*")) if _is_of_the_model(file)}
     if "config.json" not in files:
         raise ValueError(f"{folder} holds no model: there is no config.json in it")
+    # Pickled weights may run code when they are loaded.
     if not any(name.endswith(".safetensors") for name in files):
         raise ValueError(f"{folder} has no weights in safetensors: load the model and save it again")
     card = _card(folder, repo_id, license, language)
@@ -100,15 +101,16 @@ def publish(
     Uploads a model to the Hub in one commit, and returns its address. Raises `ValueError` if the Hub refuses it.
 
     Args:
-        private (`bool`, *optional*): Whether a new repository is private; by default as set by its owner.
+        private (`bool`, *optional*): Makes a new repository private; by default as set by its owner.
         revision (`str`, *optional*): Branch, created if it does not exist; by default `"main"`.
         message, description (`str`): Message of the commit, its first line and the rest.
-        token (`str` or `bool`, *optional*): By default that of this machine (`hf auth login`, HF_TOKEN).
-        create_pr (`bool`): Whether to propose the commit as a pull request.
+        token (`str` or `bool`, *optional*): By default the token of this machine (`hf auth login`, HF_TOKEN).
+        create_pr (`bool`): Proposes the commit as a pull request.
     """
     api = HfApi(token=token)
     with _readable(publication.repo_id):
         name = api.create_repo(publication.repo_id, private=private, exist_ok=True).repo_id
+        # A pull request brings a branch of its own.
         if revision and not create_pr:
             api.create_branch(name, branch=revision, exist_ok=True)
         changes = _changes(api, publication, name, revision)
@@ -131,8 +133,8 @@ def _changes(
     generated card does not replace a handwritten one.
     """
     changes = [CommitOperationAdd(path, file) for path, file in publication.files.items()]
-    there = published_card(api, name, revision)
-    if there is None or not is_handwritten(there) or is_handwritten(ModelCard(publication.card)):
+    published = published_card(api, name, revision)
+    if published is None or not is_handwritten(published) or is_handwritten(ModelCard(publication.card)):
         changes.append(CommitOperationAdd("README.md", publication.card.encode()))
     others = set(api.list_repo_files(name, revision=revision)) - set(publication.files)
     stale = sorted(file for file in others if any(fnmatch(file, pattern) for pattern in WEIGHTS))
@@ -140,7 +142,7 @@ def _changes(
 
 
 def published_card(api: HfApi, name: str, revision: str | None = None) -> ModelCard | None:
-    """The card of a repository, if both exist."""
+    """Downloads the card of a repository, if both exist."""
     try:
         file = api.hf_hub_download(name, "README.md", revision=revision)
     except (RemoteEntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError):
@@ -181,6 +183,7 @@ def push_model(
         with _readable(repo_id):
             api = HfApi(token=token)
             repo_id = repo_id if "/" in repo_id else f"{api.whoami()['name']}/{repo_id}"
+            # A published card may have been edited on the Hub: it is kept, unless it was generated.
             if card := published_card(api, repo_id, revision):
                 card.save(Path(folder) / "README.md")
         publication = prepare(folder, repo_id, license, language, tags)
@@ -195,7 +198,7 @@ def _is_of_the_model(file: Path) -> bool:
 
 
 def _card(folder: Path, repo_id: str, license: str | None, language: str | None) -> ModelCard:
-    """The handwritten card with licence and language in its metadata, or a new one."""
+    """Returns the handwritten card, with licence and language in its metadata, or generates a new one."""
     card = read_card(folder)
     facts = CardFacts.of_folder(folder)
     before: Any = card.data if card else facts

@@ -6,8 +6,8 @@ from difflib import get_close_matches
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """
-    `" (did you mean a or b?)"`, to follow a name, with similar known names, whether in upper or lower case; empty if
-    there are none.
+    Suggests similar known names, ignoring case: `" (did you mean a or b?)"`, to be appended to a name; empty if there
+    are none.
     """
     spellings = {each.lower(): each for each in sorted(known)}
     close = [spellings[each] for each in get_close_matches(name.lower(), spellings, n=2)]
@@ -15,6 +15,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def with_suggestions(names: Iterable[str], known: Iterable[str]) -> str:
-    """Unknown names separated by commas, each with similar known ones."""
+    """Joins unknown names with commas, each followed by its suggestions."""
     known = sorted(known)
     return ", ".join(f"{name}{did_you_mean(name, known)}" for name in names)

@@ -11,8 +11,8 @@ from typing import Any
 
 def add_import(parser: argparse.ArgumentParser) -> None:
     """
-    Adds `--import MODULE`, which may be given several times. Modules are imported while options are parsed, and their
-    names stored in a list, `imported`, which exists only if the option is given.
+    Adds `--import MODULE`, which may be given several times. Modules are imported while options are parsed. Their
+    names are stored in a list, `imported`, which exists only if the option is given.
     """
     parser.add_argument(
         "--import",
@@ -26,7 +26,7 @@ def add_import(parser: argparse.ArgumentParser) -> None:
 
 
 class _Import(argparse.Action):
-    """Imports the module that is given, or ends the program with one line."""
+    """Imports the given module, or ends the program with an error in one line."""
 
     def __call__(self, parser, namespace, values: Any, option_string=None):
         try:
@@ -44,9 +44,10 @@ def import_code(name: str) -> ModuleType:
     file = Path(name).resolve() if name.endswith(".py") else None
     if file is not None and not file.is_file():
         raise ValueError("there is no such file")
-    folder, name = (Path.cwd(), name) if file is None else _place_of(file)
+    folder, name = (Path.cwd(), name) if file is None else _module_of(file)
     if str(folder) not in sys.path:
-        sys.path.append(str(folder))  # last; worker processes look there, too
+        # Last, so that files of the folder hide no installed module. Worker processes inherit the path.
+        sys.path.append(str(folder))
     try:
         module = importlib.import_module(name)
     except Exception as error:  # user code may raise anything
@@ -56,10 +57,11 @@ def import_code(name: str) -> ModuleType:
     return module
 
 
-def _place_of(file: Path) -> tuple[Path, str]:
-    """The folder from which Python imports a file, and its name, in its package if it is part of one."""
+def _module_of(file: Path) -> tuple[Path, str]:
+    """Returns the folder from which Python imports a file, and the file's dotted name, including its package."""
     folder = file.parent
     name = file.stem
+    # A file of a package may import its siblings, so it is imported by its full name.
     while (folder / "__init__.py").is_file():
         name = f"{folder.name}.{name}"
         folder = folder.parent
@@ -69,12 +71,13 @@ def _place_of(file: Path) -> tuple[Path, str]:
 
 
 def _reason(error: Exception) -> str:
-    """The error in one line, with the line of the module that raised it."""
+    """Formats an error in one line, with the line of the module that raised it."""
     text = f"{type(error).__name__}: {' '.join(str(error).split())}"
     ours = (__file__, importlib.__file__)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).is_file()]
     files = [frame.filename for frame in frames if frame.filename not in ours]
-    if not files:  # not found, or no Python
+    # No frame of the user's: the module was not found, or is not valid Python.
+    if not files:
         return text
     lines = [frame.lineno for frame in frames if frame.filename == files[0]]
     return f"{text} ({files[0]}, line {lines[-1]})"

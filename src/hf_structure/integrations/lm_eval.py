@@ -1,11 +1,11 @@
 """
-lm_eval (EleutherAI's harness) over all causal language models of this library:
+lm_eval (EleutherAI's harness) for all causal language models of this library:
 
     python -m hf_structure.integrations.lm_eval \\
         --model hf_structure --model_args pretrained=gilt-en,beam_size=20 --tasks blimp
 
-All other options are lm_eval's own. The model `hf_structure` is lm_eval's `hf`, and gives the same numbers for models
-that read no graphs; those of GiLT are its probabilities, summed over the graphs of a beam. `hf` works, too, and scores
+All other options are lm_eval's own. The model `hf_structure` extends lm_eval's `hf` and gives the same numbers for
+models that read no graphs. The probabilities of GiLT are summed over the graphs of a beam. `hf` works, too, and scores
 GiLT without graphs.
 """
 
@@ -34,7 +34,8 @@ try:
 except ImportError as error:
     raise ImportError("this needs lm_eval: pip install 'hf_structure[eval]'") from error
 
-Base: Any = HFLM  # whose decorator hides its type
+# Its decorator hides the class from type checkers.
+Base: Any = HFLM
 Request = tuple[tuple[str, str] | None, list[int], list[int]]
 
 
@@ -45,18 +46,18 @@ class StructureLM(Base):
 
     Args:
         pretrained (`str` or `PreTrainedModel`): Short name, folder or Hub name of a model, or a loaded one.
-        beam_size (`int`, *optional*): For models that read graphs: how many of a text are followed, 20 by default.
-        max_tokens (`int`, *optional*): For these, a bound on the memory; see [`hf_structure.score`].
+        beam_size (`int`, *optional*): Number of graphs in the beam, for models that read graphs; by default 20.
+        max_tokens (`int`, *optional*): For these models, a bound on the memory; see [`hf_structure.score`].
         split_words (`bool`):
-            Whether text is split into words, with single spaces between them, by the rule stored in the checkpoint,
-            like the text that the models of this library are trained on. By default it is tokenized as it is.
-        kwargs: Those of lm_eval's `hf`.
+            Splits text into words, with single spaces between them, by the rule stored in the checkpoint, like the
+            training text of this library's models. By default, text is tokenized as it is.
+        kwargs: Arguments of lm_eval's `hf`.
 
     Raises:
         ValueError: a masked language model.
 
-    lm_eval also asks whether the continuation is the likeliest one, which tasks such as LAMBADA count as accuracy. Of
-    sums over graphs that is not known, and the answer is always no.
+    lm_eval also asks if the continuation is the likeliest one, which tasks such as LAMBADA count as accuracy. For sums
+    over graphs this is unknown, and the answer is always no.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class StructureLM(Base):
     ):
         trust = kwargs.get("trust_remote_code") or False
         if isinstance(pretrained, str):
+            # lm_eval itself does not know short names.
             pretrained = resolve_model(pretrained, trust_remote_code=trust)
         if loads_masked(pretrained, trust) if isinstance(pretrained, str) else is_masked(pretrained):
             raise ValueError(
@@ -91,9 +93,10 @@ class StructureLM(Base):
     def _loglikelihood_tokens(
         self, requests: Sequence[Request], disable_tqdm: bool = False, **kwargs
     ) -> list[tuple[float, bool]]:
-        """Log-probabilities of continuations given contexts; without graphs as lm_eval computes them."""
+        """Returns log-probabilities of continuations given contexts; for models without graphs, lm_eval's own."""
         if self.beam_size is None:
             return super()._loglikelihood_tokens(requests, disable_tqdm=disable_tqdm, **kwargs)
+        # Of several processes, only the first shows progress.
         rows = running_text_log_probs(
             self.model,
             self.tokenizer,
@@ -104,15 +107,17 @@ class StructureLM(Base):
         )
         answers = []
         for (texts, _, continuation), log_probs in zip(requests, rows, strict=True):
+            # False: see the class about the likeliest continuation.
             answers.append((sum(log_probs[-len(continuation) :]), False))
             if texts is not None:
                 self.cache_hook.add_partial("loglikelihood", texts, answers[-1])
         return answers
 
     def _model_generate(self, context: torch.Tensor, max_length: int, stop: list[str], **kwargs) -> torch.Tensor:
-        """With structures, if the model builds them: prompts begin with the beginning token, padding on the left."""
+        """Generates with structures, if the model builds them. Prompts begin with the beginning token, left-padded."""
         if self.beam_size is None:
             return super()._model_generate(context, max_length, stop, **kwargs)
+        # One more column, so that the beginning token fits in front of prompts that lack it.
         mask = torch.nn.functional.pad(kwargs.pop("attention_mask"), (1, 0))
         context = torch.nn.functional.pad(context, (1, 0), value=self.tokenizer.pad_token_id)
         begin = mask.argmax(1)  # (batch_size,)
@@ -125,7 +130,7 @@ class StructureLM(Base):
         return super()._model_generate(context, max_length + 1, stop, attention_mask=mask, **building, **kwargs)[:, 1:]
 
     def _with_beginning(self, ids: list[int]) -> list[int]:
-        """Texts begin with the beginning token, and lose what the model has no positions for on the left."""
+        """Prepends the beginning token, and truncates the text on the left to the positions of the model."""
         rest = ids[1:] if ids[0] in (self.prefix_token_id, self.eot_token_id) else ids
         return [self.prefix_token_id, *rest[-self.max_length :]]
 

@@ -1,6 +1,6 @@
 """
-minicons over all language models of this library: a causal scorer with GiLT's probabilities summed over graphs, and
-one of pseudo-log-likelihoods.
+minicons for all language models of this library: a scorer of causal models, which sums GiLT's probabilities over
+graphs, and a scorer of pseudo-log-likelihoods.
 
     from hf_structure.integrations.minicons import StructureLMScorer, StructureMaskedLMScorer
 
@@ -9,9 +9,9 @@ one of pseudo-log-likelihoods.
     scorer.conditional_score(["The cats"] * 2, ["sleep.", "sleeps."])
     StructureMaskedLMScorer("structformer-en").token_score("The cats sleep.", PLL_metric="within_word_l2r")
 
-Conventions are those of minicons: text is tokenized as it is, and the first token has no score. GiLT needs a beginning
-token for that. Tokenizers trained with this library add it; with others, those of grafts, pass `bos_token=True`.
-`split_words=True` splits text into words first, as the models of this library were trained on it. Masked models of
+As always in minicons, text is tokenized as it is, and the first token has no score. GiLT needs a beginning token for
+this. Tokenizers trained with this library add it; with other tokenizers, as in grafts, pass `bos_token=True`.
+`split_words=True` splits text into words first, as in the training text of this library's models. Masked models of
 words always get words.
 """
 
@@ -35,7 +35,8 @@ try:
 except ImportError as error:
     raise ImportError("this needs minicons: pip install 'hf_structure[eval]'") from error
 finally:
-    logging.set_verbosity(_verbosity)  # minicons silences transformers, for everybody
+    # minicons silences transformers for the whole process.
+    logging.set_verbosity(_verbosity)
 
 
 class StructureLMScorer(IncrementalLMScorer):
@@ -44,14 +45,14 @@ class StructureLMScorer(IncrementalLMScorer):
 
     Args:
         model (`str`, `Path` or `PreTrainedModel`): Short name, folder or Hub name of a model, or a loaded one.
-        device (`str`): Where to compute.
+        device (`str`): The device that computes.
         tokenizer (`PreTrainedTokenizerBase`, *optional*): By default the one saved beside the model.
-        beam_size (`int`, *optional*): For models that read graphs: how many of a text are followed, 20 by default.
-        max_tokens (`int`, *optional*): For these, a bound on the memory; see [`hf_structure.score`].
+        beam_size (`int`, *optional*): Number of graphs in the beam, for models that read graphs; by default 20.
+        max_tokens (`int`, *optional*): For these models, a bound on the memory; see [`hf_structure.score`].
         split_words (`bool`):
-            Whether text is split into words, with single spaces between them, by the rule stored in the checkpoint,
-            like the text that the models of this library are trained on. By default it is tokenized as it is.
-        trust_remote_code (`bool`): Whether code that comes with a model may run.
+            Splits text into words, with single spaces between them, by the rule stored in the checkpoint, like the
+            training text of this library's models. By default, text is tokenized as it is.
+        trust_remote_code (`bool`): Allows code that comes with a model to run.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class StructureLMScorer(IncrementalLMScorer):
         self.split = word_splitter(model, tokenizer) if split_words else None
 
     def encode(self, text: str | list[str], *args, **kwargs) -> BatchEncoding:
-        """As in minicons, of the words of the texts if these are to be split."""
+        """Encodes texts as minicons does, after splitting them into words if `split_words` is set."""
         texts = [text] if isinstance(text, str) else text
         if self.split is not None:
             texts = [spaced_words(each, self.split) for each in texts]
@@ -87,7 +88,8 @@ class StructureLMScorer(IncrementalLMScorer):
         eos_token: bool = False,
         chat: bool = False,
     ) -> tuple[BatchEncoding, list[int]]:
-        """As in minicons, which counts the tokens of preambles that are not split."""
+        """Encodes preambles and stimuli as minicons does. Lengths are recounted if texts are split into words."""
+        # minicons counts the tokens of the preamble as it was before the split.
         encoded, lengths = super().prime_text(preamble, stimuli, separator, bos_token, eos_token, chat)
         if self.split is not None:
             mask = self.encode(preamble, bos_token=bos_token, chat=chat)["attention_mask"]
@@ -107,8 +109,8 @@ class StructureLMScorer(IncrementalLMScorer):
         As in minicons.
 
         Raises:
-            ValueError: of a model that reads graphs, ranks or a correction for the beginnings of words: these need
-                the distribution over tokens, which is not known; a text without a beginning token.
+            ValueError: for a model that reads graphs, ranks or a correction for the beginnings of words: these need
+                the distribution over tokens, which is unknown; a text without a beginning token.
         """
         if self.beam_size is None:
             return cast(Any, super()).compute_stats(batch, rank, prob, base_two, return_tensors, bow_correction)
@@ -135,14 +137,14 @@ class StructureLMScorer(IncrementalLMScorer):
 
 class StructureMaskedLMScorer(MaskedLMScorer):
     """
-    minicons' `MaskedLMScorer` for models of this library, and others. Its tokenizer splits raw text into words, see
+    minicons' `MaskedLMScorer` for models of this library, and others. Its tokenizer splits raw text into words; see
     [`prepare_for_pipelines`].
 
     Args:
         model (`str`, `Path` or `PreTrainedModel`): Short name, folder or Hub name of a model, or a loaded one.
-        device (`str`): Where to compute.
+        device (`str`): The device that computes.
         tokenizer (`PreTrainedTokenizerBase`, *optional*): By default the one saved beside the model.
-        trust_remote_code (`bool`): Whether code that comes with a model may run.
+        trust_remote_code (`bool`): Allows code that comes with a model to run.
 
     Raises:
         ValueError: a model that is no masked language model.
@@ -157,14 +159,15 @@ class StructureMaskedLMScorer(MaskedLMScorer):
         trust_remote_code: bool = False,
     ):
         model, tokenizer = load_model(model, tokenizer, device, *MASKED, trust_remote_code=trust_remote_code)
-        tokenizer = copy.deepcopy(tokenizer)  # others may use it for words that are given
+        # A copy: the caller may use the tokenizer for text that is already split into words.
+        tokenizer = copy.deepcopy(tokenizer)
         prepare_for_pipelines(tokenizer)
         super().__init__(model, device=device, tokenizer=tokenizer)
 
     def encode(
         self, text: str | list[str], manual_special: bool = True, return_tensors: str | None = "pt"
     ) -> BatchEncoding:
-        """As in minicons 0.3, which calls `tokenizer.batch_encode_plus`; transformers 5 has dropped that."""
+        """Encodes texts as minicons 0.3 does by `tokenizer.batch_encode_plus`, which transformers 5 has dropped."""
         texts = [text] if isinstance(text, str) else text
         if not manual_special:
             return self.tokenizer(texts, padding="longest")

@@ -1,5 +1,5 @@
 """
-A component of spaCy that sets heads and relations, and what else a parser gives of words, such as lemmas:
+A spaCy component that sets heads, relations and further predictions for words, such as lemmas:
 
     import spacy
 
@@ -8,12 +8,11 @@ A component of spaCy that sets heads and relations, and what else a parser gives
     doc = nlp("The cat that chased the mouse slept.")
     [(token.text, token.lemma_, token.pos_, token.dep_, token.head.text) for token in doc]
 
-Words are spaCy's. Sentences are those that the components before it found, else those of the model, if it finds
-sentences, or of [`~hf_structure.text.words.split_sentences`]. A model that reads tags is given `token.tag_`. Parts of
-speech, tags, lemmas and features of a model that gives them are `token.pos_`, `tag_`, `lemma_` and `morph`; what else
-it gives is `token._.name`. Sentences that are too long are left without all that, with a warning; other errors go to
-spaCy's error handler, document by document. `doc.noun_chunks` reads the relations of Universal Dependencies, and
-`nlp.evaluate` scores all that is set.
+Words are spaCy's. Sentences are taken from earlier components, or else found by the model, if it segments text, or by
+[`~hf_structure.text.words.split_sentences`]. A model that reads tags gets `token.tag_`. Predicted parts of speech,
+tags, lemmas and features are set as `token.pos_`, `tag_`, `lemma_` and `morph`, other predictions as `token._.name`.
+Sentences that are too long are left unparsed, with a warning; other errors go to spaCy's error handler, document by
+document. `doc.noun_chunks` reads the relations of Universal Dependencies, and `nlp.evaluate` scores all that is set.
 """
 
 from bisect import bisect_right
@@ -49,14 +48,14 @@ MISSING = 0  # the relation of a word that has no head
 
 class StructureParser(Pipe):
     """
-    The component: a [`Parser`] of spaCy's words.
+    The spaCy component: a [`Parser`] applied to spaCy's words.
 
     Args:
         parser (`Parser`):
-            Parses sentences; its model gives dependency trees. A sentence that it leaves out as too long has no heads,
-            with a warning: only its first word has one, itself, so that the sentence stays in `doc.sents`.
-        sentences (`str`): As for [`ParseOptions`], where no component before this one has found any.
-        name (`str`): What error handlers of spaCy are told it is called.
+            Parses sentences; its model predicts dependency trees. A sentence that it skips as too long gets no heads,
+            with a warning. Only its first word has one, itself, so that the sentence stays in `doc.sents`.
+        sentences (`str`): As for [`ParseOptions`]; used if no earlier component has found sentences.
+        name (`str`): Name of the component in calls of spaCy's error handlers.
     """
 
     scorer = staticmethod(score_examples)
@@ -72,13 +71,14 @@ class StructureParser(Pipe):
 
     def pipe(self, stream: Iterable[Doc], batch_size: int = 64) -> Iterator[Doc]:
         """
-        Parses the sentences of `batch_size` documents together. If one of these cannot be parsed, they are parsed one
-        by one: it goes to the error handler, the others come out.
+        Parses the sentences of `batch_size` documents together. If a document cannot be parsed, all of the batch are
+        parsed one by one: it goes to the error handler, and the others are returned.
         """
         for docs in minibatch(stream, batch_size):
             try:
                 parsed = self._parse(docs)
             except Exception:
+                # Whatever is wrong with one document, the others must come out.
                 parsed = super().pipe(docs)
             yield from parsed
 
@@ -94,7 +94,7 @@ class StructureParser(Pipe):
         ]
 
     def _sentences(self, docs: Sequence[Doc]) -> list[list[list[Token]]]:
-        """The words of each sentence of each document, without white space."""
+        """Returns the words of each sentence of each document, without white space."""
         sentences = [_known_sentences(doc) for doc in docs]
         unknown = [(doc, own) for doc, own in zip(docs, sentences, strict=True) if not own]
         line_breaks = self.parser.options.line_breaks
@@ -105,6 +105,7 @@ class StructureParser(Pipe):
             for doc, own in unknown:
                 own += _grouped(doc, sentence_spans(doc.text, line_breaks))
         else:
+            # Models find sentences within paragraphs; empty lines always end one.
             paragraphs = [
                 (own, tokens)
                 for doc, own in unknown
@@ -116,7 +117,7 @@ class StructureParser(Pipe):
         return sentences
 
 
-# Words and batches are spaCy's, and a document has one tree a sentence.
+# Words and batches are spaCy's, and a document has one tree per sentence.
 NOT_OF_DOCUMENTS = ("sentences", "structure", "k", "marginals", "word_tokenizer", "skip_empty", "progress")
 SETTINGS = [name for name in OPTIONS if name not in NOT_OF_DOCUMENTS]
 DEFAULTS = {name: OPTIONS[name].default for name in SETTINGS} | {"sentences": "auto", "skip_long": True}
@@ -124,18 +125,20 @@ DEFAULTS = {name: OPTIONS[name].default for name in SETTINGS} | {"sentences": "a
 
 def make_parser(nlp: Language, name: str, model: str, sentences: str, **options: Any) -> StructureParser:
     """
-    Makes the component that `nlp.add_pipe("hf_structure", config={"model": ..., ...})` adds. `options` are some of
-    [`ParseOptions`]; sentences that are too long are left without heads by default (`skip_long`).
+    Makes the component that `nlp.add_pipe("hf_structure", config={"model": ..., ...})` adds. `options` are options of
+    [`ParseOptions`]. By default (`skip_long`), sentences that are too long are left without heads.
     """
     add_noun_chunks(nlp.vocab)
     OPTIONS["sentences"].check(sentences)
     parser = Parser(model, structure="dependency", sentences="line", **options)
     if sentences == "model":
-        parser.sentence_starts([])  # raises an error if it finds none
+        # Raises an error if the model does not segment text: now, rather than at the first document.
+        parser.sentence_starts([])
     return StructureParser(parser, sentences, name)
 
 
-show_options(make_parser, SETTINGS)  # before spaCy reads them
+# Before `Language.factory`, which reads the signature of the function.
+show_options(make_parser, SETTINGS)
 Language.factory(
     "hf_structure",
     default_config={"model": DEFAULT_PARSER, **DEFAULTS},
@@ -153,7 +156,8 @@ def _words(doc: Doc) -> list[Token]:
 
 
 def _known_sentences(doc: Doc) -> list[list[Token]]:
-    """The sentences that a component before this one has found; none if there was no such component."""
+    """Returns the sentences that an earlier component has found, or none."""
+    # Not `doc.sents`: it includes white space.
     if not doc.has_annotation("SENT_START"):
         return []
     number = list(accumulate(token.is_sent_start is True for token in doc))
@@ -161,19 +165,19 @@ def _known_sentences(doc: Doc) -> list[list[Token]]:
 
 
 def _grouped(doc: Doc, spans: Sequence[tuple[int, int]]) -> list[list[Token]]:
-    """The words of each span of the text."""
+    """Groups words by spans of the text."""
     ends = [end for _, end in spans]
     return [list(group) for _, group in groupby(_words(doc), lambda token: bisect_right(ends, token.idx))]
 
 
 def _parted(tokens: Sequence[Token], starts: Sequence[bool]) -> list[list[Token]]:
-    """The sentences of a paragraph, of which the first word begins one."""
+    """Splits a paragraph into sentences; its first word begins one."""
     number = accumulate(starts)
     return [[token for token, _ in group] for _, group in groupby(zip(tokens, number, strict=True), itemgetter(1))]
 
 
 def _as_dictionary(tokens: Sequence[Token]) -> dict[str, Any]:
-    """What [`~hf_structure.parse`] is given of a sentence."""
+    """Converts a sentence to the input of [`~hf_structure.parse`]."""
     tags = [token.tag_ for token in tokens]
     return {"words": [token.text for token in tokens], "tags": tags if any(tags) else None}
 
@@ -186,14 +190,15 @@ def _warn_of_long(lengths: Sequence[int]) -> None:
 
 def _annotate(doc: Doc, parses: Iterable[tuple[Sequence[Token], Parse | None]]) -> Doc:
     """
-    Sets heads, relations, and what else the model gives of words; none where there is no parse. White space hangs on
-    the word before it, at the beginning on the one after it.
+    Sets heads, relations and predicted columns; none for sentences without a parse. The head of white space is the
+    word before it, or at the beginning the word after it.
     """
     unlabelled = doc.vocab.strings.add(UNLABELLED)
     heads = list(range(len(doc)))
     relations = [unlabelled] * len(doc)
     for tokens, parsed in parses:
         if parsed is None:
+            # The first word keeps a head, itself, so that the sentence stays in `doc.sents`.
             for token in tokens[1:]:
                 relations[token.i] = MISSING
             continue
@@ -206,6 +211,7 @@ def _annotate(doc: Doc, parses: Iterable[tuple[Sequence[Token], Parse | None]]) 
     for token in doc:
         if token.is_space and words:
             heads[token.i] = words[max(bisect_right(words, token.i) - 1, 0)]
+    # As one array: heads that are set one by one are no tree in between.
     offsets = np.array(heads, dtype=np.int64) - np.arange(len(doc))
     columns = np.stack([offsets.astype(np.uint64), np.array(relations, dtype=np.uint64)], axis=1)
     return doc.from_array([HEAD, DEP], cast(Any, columns))  # the stub knows signed ones only

@@ -1,6 +1,6 @@
 """
-Auto classes for tasks that transformers lacks, and the families in the tables of all Auto classes. After
-`import hf_structure`, this module is imported as soon as Auto classes are.
+Auto classes for tasks that transformers lacks, and registration of the families with all Auto classes. After
+`import hf_structure`, this module is imported together with the Auto classes of transformers.
 """
 
 from collections import OrderedDict, UserDict
@@ -20,22 +20,22 @@ from hf_structure.registration.forks import compute_alone_in_forks, lock_held_ov
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-# Held while a model is loaded, so that one thread loads at a time. `from_pretrained` of transformers replaces
+# Held while a model is loaded, so that only one thread loads at a time. `from_pretrained` of transformers replaces
 # `PreTrainedModel.tie_weights`, `torch.linspace` and torch's default dtype for the whole process, and later restores
-# what it found. Of two threads that load at once, the second finds and restores what the first has put there: weights
-# are never tied again in this process, and those that a checkpoint leaves out because they are tied stay empty.
+# the previous values. If two threads load at once, the second one restores the replacements of the first: weights are
+# never tied again in this process, and tied weights, which checkpoints leave out, stay empty.
 LOADING = lock_held_over_forks()
 
 
 class _AutoParser(_BaseAutoModelClass):
-    """An Auto class that transformers does not know by its name; code of models may define it all the same."""
+    """Base of Auto classes that transformers lacks. Code that comes with a model may still refer to them by name."""
 
     _model_mapping: Any
-    tasks: tuple[str, ...]  # of the pipelines that it loads models for
+    tasks: tuple[str, ...]  # of the pipelines whose models it loads
 
     @classmethod
     def _code(cls, config: PreTrainedConfig) -> str | None:
-        """The class in the code beside a model, by the name of this one, or as `export` names it for pipelines."""
+        """Returns the class in the code of a model, under this Auto class or under a pipeline of its tasks."""
         auto_map = getattr(config, "auto_map", None) or {}
         pipelines = getattr(config, "custom_pipelines", None) or {}
         names = [cls.__name__, *(name for task in cls.tasks for name in pipelines.get(task, {}).get("pt", ()))]
@@ -45,11 +45,13 @@ class _AutoParser(_BaseAutoModelClass):
     def from_pretrained(cls, pretrained_model_name_or_path, *args, trust_remote_code: bool = False, **kwargs):
         name = pretrained_model_name_or_path
         trust = {"trust_remote_code": trust_remote_code}
+        # Loading a model starts the threads of torch, which forks would lack.
         compute_alone_in_forks()
         with LOADING:
             if trust_remote_code:
                 config = kwargs.get("config") or AutoConfig.from_pretrained(name, **trust, **_hub_options(kwargs))
                 code = cls._code(config)
+                # transformers itself finds code under the name of this Auto class, but not of its pipelines.
                 if code and type(config) not in cls._model_mapping:
                     cls.register(type(config), get_class_from_dynamic_module(code, name, **_hub_options(kwargs)))
             return super().from_pretrained(name, *args, **trust, **kwargs)
@@ -61,8 +63,8 @@ def _hub_options(kwargs: dict) -> dict:
 
 class AutoModelForDependencyParsing(_AutoParser):
     """
-    Loads any model that parses dependencies, into trees or graphs: `decode(input_ids, attention_mask, ...)` returns a
-    [`DecoderOutput`], and `config.abilities` says what is in it.
+    Loads any model that predicts dependency trees or graphs: `decode(input_ids, attention_mask, ...)` returns a
+    [`DecoderOutput`], and `config.abilities` describes its contents.
     """
 
     tasks = ("dependency-parsing", "graph-parsing")
@@ -71,7 +73,7 @@ class AutoModelForDependencyParsing(_AutoParser):
 
 class AutoModelForConstituencyParsing(_AutoParser):
     """
-    Loads any model that parses constituents: `decode` is that of [`AutoModelForDependencyParsing`], and gives `spans`.
+    Loads any model that predicts constituents: `decode`, as for [`AutoModelForDependencyParsing`], returns `spans`.
     """
 
     tasks = ("constituency-parsing",)
@@ -80,9 +82,9 @@ class AutoModelForConstituencyParsing(_AutoParser):
 
 class _LazyClasses(UserDict):
     """
-    Model classes by configuration, in a table of transformers. A class that is entered by its name is imported when it
-    is looked up, as transformers' own are: they need a half of torch that `from transformers import AutoModel` does
-    not, and that takes longer to import than the rest.
+    Maps configurations to model classes, in a table of transformers. Classes registered by name are imported when they
+    are looked up, like transformers' own: they need a half of torch that `from transformers import AutoModel` does not
+    need, and that takes longer to import than the rest.
     """
 
     def __getitem__(self, config_class: type[PreTrainedConfig]) -> "type[PreTrainedModel]":

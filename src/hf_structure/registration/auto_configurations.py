@@ -1,4 +1,4 @@
-"""Registers the families with `AutoConfig`, as soon as it is imported after `import hf_structure`."""
+"""Registers the families with `AutoConfig`. Imported together with `AutoConfig` after `import hf_structure`."""
 
 from transformers.models.auto.configuration_auto import AutoConfig
 

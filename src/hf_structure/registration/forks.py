@@ -1,4 +1,4 @@
-"""Forked processes, which have none of the other threads of the process that they were forked from."""
+"""Locks and threads in forked processes, which only have the thread that has forked."""
 
 import os
 import sys
@@ -8,10 +8,11 @@ from threading import RLock
 
 def lock_held_over_forks() -> RLock:
     """
-    A lock that forks wait for, so that no other thread holds it when a process is forked: in the new process such a
-    thread would neither release it nor finish what it has begun.
+    Returns a lock that is acquired before each fork. Another thread that held it would not exist in the new process,
+    so it would neither release the lock nor finish its work.
     """
     lock = RLock()
+    # Windows has no forks.
     if sys.platform != "win32":
         os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
     return lock
@@ -20,8 +21,8 @@ def lock_held_over_forks() -> RLock:
 @cache
 def compute_alone_in_forks() -> None:
     """
-    From now on, forked processes compute on one thread each. Before its first large tensor, torch starts the threads
-    that it computes on; a forked process, which lacks them, would wait for them for ever.
+    Makes processes forked from now on compute on one thread each. torch starts its threads before its first large
+    tensor; a forked process lacks them, and would wait for them forever.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Imports modules of ours after others', so that registration with transformers costs nothing until it is used."""
+"""Import hooks: registration with transformers costs nothing until it is needed."""
 
 import sys
 from collections.abc import Sequence
@@ -9,11 +9,11 @@ from types import ModuleType
 
 def import_after(module: str, ours: str) -> None:
     """
-    Imports a module of ours as soon as another one is imported, or now if it is already; both by their full names.
-    Whether it is ours or the other that a program imports first makes no difference: then ours is there, whole or not
-    yet, and stays.
+    Imports the module `ours` right after `module`, or now if `module` is already imported. Both are full names. A
+    program may import the two in any order.
     """
     _Follower.waiting[module] = ours
+    # First, before the finders that find the module.
     if _Follower not in sys.meta_path:
         sys.meta_path.insert(0, _Follower)
     if module in sys.modules:
@@ -22,8 +22,8 @@ def import_after(module: str, ours: str) -> None:
 
 class _Follower:
     """
-    A finder that finds modules as the others do, and imports a module of ours after those that it waits for: each
-    time, as an import that fails or is interrupted may be tried again.
+    A finder that delegates to the other finders, and imports a module of ours after the modules in `waiting`. Entries
+    stay, since an import that fails or is interrupted may be tried again.
     """
 
     waiting: dict[str, str] = {}
@@ -46,5 +46,6 @@ class _Follower:
             execute(module)
             import_module(cls.waiting[name])
 
-        loader.exec_module = exec_module  # of this loader alone: every module has its own
+        # Every module has a loader of its own, so no other import is affected.
+        loader.exec_module = exec_module
         return spec

@@ -1,7 +1,6 @@
-"""Value types: what a parser gives back for one sentence, and what can be made of it (CoNLL-U, brackets, JSON, LaTeX,
-pictures).
+"""Value types: results of parsers for one sentence, with conversions to CoNLL-U, brackets, JSON, LaTeX and pictures.
 
-They are immutable and hold plain Python values (words, ints, floats, tuples), so that they can be compared, hashed,
+Values are immutable and hold plain Python values (words, ints, floats, tuples), so that they can be compared, hashed,
 pickled and sent as JSON.
 """
 

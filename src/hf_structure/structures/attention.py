@@ -1,4 +1,4 @@
-"""Attention to a sentence, and the graph or tree that was read with it."""
+"""Attention of a model to a sentence, with the graph or tree it read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 class SentenceAttention:
     """Attention of one head of a language model to one sentence."""
 
-    tokens: Sequence[str]  # beginning and end included, and actions between them
-    weights: Sequence[Sequence[float]]  # how much each token attends to which one, queries in rows
-    layer: int  # both from 1
-    head: int
-    structure: DependencyGraph | DependencyTree | ConstituencyTree | None = None  # that the model has built and read
+    tokens: Sequence[str]  # including beginning, end and actions
+    weights: Sequence[Sequence[float]]  # (tokens, tokens), queries in rows
+    layer: int  # from 1
+    head: int  # from 1
+    structure: DependencyGraph | DependencyTree | ConstituencyTree | None = None  # built and read by the model
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tokens", tuple(self.tokens))
@@ -30,7 +30,7 @@ class SentenceAttention:
         object.__setattr__(self, "weights", rows)
 
     def panel(self, name: str) -> Any:
-        """An [`~hf_structure.drawing.attention_figures.AttentionPanel`] with this name."""
+        """Makes an [`~hf_structure.drawing.attention_figures.AttentionPanel`] with this name."""
         from hf_structure.drawing.attention_figures import AttentionPanel
 
         found = self.structure
@@ -45,7 +45,7 @@ class SentenceAttention:
         return AttentionPanel(f"{name}\nlayer {self.layer}, head {self.head}", self.tokens, self.weights, **drawn)
 
     def plot(self, name: str = "attention") -> "Figure":
-        """The figure of this attention alone; needs matplotlib."""
+        """Draws this attention alone; needs matplotlib."""
         from hf_structure.drawing.attention_figures import plot_attention
 
         return plot_attention([self.panel(name)])

@@ -1,4 +1,4 @@
-"""What the value types share: checks, JSON, CoNLL-U comments."""
+"""Checks, JSON and CoNLL-U comments shared by the value types."""
 
 import math
 import os
@@ -10,27 +10,28 @@ from typing import Any, TypeVar
 from hf_structure.text.conllu import comment_line
 
 _SHOWN = 4  # words of a sentence in its short form
-_NOT_IN_MISC = re.compile(r"[|\t\n\r\0]")  # what parts its entries, columns and lines
-_TOLERANCE = 1e-4  # a probability computed in float32 may leave [0, 1] by so much
+_NOT_IN_MISC = re.compile(r"[|\t\n\r\0]")  # separators of its entries, columns and lines
+# A probability computed in float32 may leave [0, 1] by rounding.
+_TOLERANCE = 1e-4
 
 
 V = TypeVar("V", bound="Value")
 
 
 class Drawn:
-    """A value that can be drawn. The room `drawing` is imported with the first picture."""
+    """A value that can be drawn. The package `drawing` is imported with the first picture."""
 
     def save(self, path: str | os.PathLike) -> None:
         """
-        Writes the value to a file, which is replaced. The suffix tells the form: `.svg`, `.png` (needs resvg-py),
-        `.html`, `.tex`, or `.conllu` (not constituency trees).
+        Writes the value to a file, replacing an existing one. The suffix selects the format: `.svg`, `.png` (needs
+        resvg-py), `.html`, `.tex`, or `.conllu` (not constituency trees).
         """
         from hf_structure.drawing.saving import save_structures
 
         save_structures([self], path)
 
     def numbered(self, number: int) -> dict[str, str]:
-        """The comment that numbers it in a file of CoNLL-U."""
+        """The comment that numbers the value in a CoNLL-U file."""
         return {"sent_id": str(number)}
 
     def _repr_html_(self) -> str:
@@ -43,7 +44,8 @@ class Value:
     """Base of the value types, which are dataclasses."""
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as JSON-ready values; `from_dict` takes them back."""
+        """Returns all fields as JSON-ready values; `from_dict` is the inverse."""
+        # Not `dataclasses.asdict`, which ignores `to_dict` of nested values.
         return {field.name: _json_ready(getattr(self, field.name)) for field in fields(self)}  # pyright: ignore[reportArgumentType]
 
     def __repr__(self) -> str:
@@ -51,12 +53,12 @@ class Value:
 
     @classmethod
     def from_dict(cls: type[V], values: Mapping[str, Any]) -> V:
-        """Makes the value from what `to_dict` gave."""
+        """Restores a value from the result of `to_dict`."""
         return cls(**values)
 
 
 def short_repr(value: Any, kinds: Iterable[str] = ()) -> str:
-    """`<Parse of 5 words: The old man walked ... (dependency)>`: what it is, and how it begins."""
+    """Abbreviates a value to its type and first words: `<Parse of 5 words: The old man walked ... (dependency)>`."""
     number = len(value.words)
     words = " ".join(value.words[:_SHOWN])
     more = " ..." if number > _SHOWN else ""
@@ -65,33 +67,35 @@ def short_repr(value: Any, kinds: Iterable[str] = ()) -> str:
 
 
 def freeze(value: Any, *names: str) -> None:
-    """Makes tuples of sequences, arrays and tensors in the fields named."""
+    """Converts sequences, arrays and tensors in the named fields to tuples."""
+    # A string is a sequence too, of characters: accepted, it would be a sentence of one-letter words.
     if isinstance(value.words, str):
         raise ValueError(f"words must be a sequence of words, not the string {value.words!r}")
     for name in names:
         values = getattr(value, name)
         if values is not None:
+            # The dataclasses are frozen; `object` sets the field all the same.
             object.__setattr__(value, name, as_tuple(values))
 
 
 def as_tuple(values: Any) -> tuple:
-    """The values of an array, a tensor or any sequence as a tuple, scalars of numpy and torch as Python's own."""
+    """Converts an array, a tensor or any sequence to a tuple, and numpy and torch scalars to Python's."""
     if hasattr(values, "tolist"):
         return tuple(values.tolist())
     return tuple(value.tolist() if hasattr(value, "tolist") else value for value in values)
 
 
 def check_length(items: Sequence[Any], name: str, values: Sequence[Any] | None, of: str = "words") -> None:
-    """Raises `ValueError` unless there is one value for each item."""
+    """Raises `ValueError` unless there is one value per item."""
     if values is not None and len(values) != len(items):
         raise ValueError(f"{len(items)} {of} but {len(values)} {name}")
 
 
 def check_probabilities(values: Iterable[float | None], name_of: Callable[[int], str]) -> None:
-    """Raises `ValueError` if one is no probability; `name_of` names what the value at a place belongs to."""
-    for place, value in enumerate(values):
+    """Raises `ValueError` unless all values are probabilities. `name_of` maps an index to the name in the message."""
+    for index, value in enumerate(values):
         if value is not None and not -_TOLERANCE <= value <= 1 + _TOLERANCE:
-            raise ValueError(f"the probability of {name_of(place)} is {value}, not between 0 and 1")
+            raise ValueError(f"the probability of {name_of(index)} is {value}, not between 0 and 1")
 
 
 def check_log_probability(value: float | None) -> None:
@@ -102,7 +106,7 @@ def check_log_probability(value: float | None) -> None:
 
 def misc_values(name: str, values: Iterable[Any]) -> list[str | None]:
     """
-    Entries of CoNLL-U's last column, `LemmaRule=...` for `lemma_rule`; None for a value that is not known. Raises
+    Formats entries of CoNLL-U's last column, `LemmaRule=...` for `lemma_rule`; an unknown value gives None. Raises
     `ValueError` for a value that the column cannot hold.
     """
     key = "".join(part.capitalize() for part in name.split("_"))
@@ -116,7 +120,7 @@ def misc_values(name: str, values: Iterable[Any]) -> list[str | None]:
 
 
 def conllu_comments(metadata: Mapping[str, str] | None, log_probability: float | None) -> list[str]:
-    """The comment lines of a sentence."""
+    """Formats the comment lines of a sentence."""
     metadata = dict(metadata or {})
     if log_probability is not None:
         metadata["log_probability"] = f"{log_probability:.6g}"

@@ -10,7 +10,7 @@ from hf_structure.structures.dependency_tree import DependencyTree
 @dataclass(frozen=True)
 class TreeComparison(Drawn):
     """
-    A gold tree and that of a system, in one picture.
+    A gold tree and a system's tree, drawn in one picture.
 
     Args:
         gold, system (`DependencyTree`): Over the same words.
@@ -32,13 +32,15 @@ class TreeComparison(Drawn):
         return self.gold.words
 
     def to_svg(self, tags: Sequence[str] | None = None, width: float | None = None) -> str:
-        """The picture of [`~hf_structure.drawing.comparison.comparison_svg`]."""
+        """Draws [`~hf_structure.drawing.comparison.comparison_svg`]."""
         from hf_structure.drawing.comparison import comparison_svg
 
         return comparison_svg(*self._trees(), tags=tags, width=width)
 
     def to_tikz(self, standalone: bool = False) -> str:
-        r"""The same for LaTeX with `\usepackage{tikz-dependency}`; with `standalone`, a document."""
+        r"""
+        Formats both trees for LaTeX with `\usepackage{tikz-dependency}`; with `standalone`, a complete document.
+        """
         from hf_structure.drawing.comparison import compared_arcs
         from hf_structure.drawing.latex import arcs_tikz, document
 

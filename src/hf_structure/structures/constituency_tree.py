@@ -21,11 +21,11 @@ class ConstituencyTree(Drawn, Value):
 
     Args:
         words (`Sequence[str]` of length `n`):
-            The words the spans are about. Where punctuation was left out of the parse, these are the words kept.
+            The words that the spans cover. If punctuation was left out of the parse, only the remaining words.
         spans (`Sequence[tuple[int, int]]`):
-            The constituents as half-open intervals of words from 0, the whole sentence included, single words only
-            where a constituent of one word is meant. They are put into pre-order: from left to right, outer ones
-            first, equal ones as they are given.
+            The constituents as half-open intervals of words from 0, including the whole sentence; a single word only
+            if it is a constituent. They are sorted into pre-order: from left to right, outer ones first, equal ones in
+            the order given.
         labels (`Sequence[str]`, *optional*):
             Category of each constituent, in the order of the spans given.
         tags (`Sequence[str]` of length `n`, *optional*):
@@ -44,6 +44,7 @@ class ConstituencyTree(Drawn, Value):
     def __post_init__(self) -> None:
         freeze(self, "words", "spans", "labels", "tags")
         check_length(self.words, "tags", self.tags)
+        # In pre-order, so that equal trees compare equal in whatever order spans are given.
         order = span_order(self.spans, len(self.words))
         object.__setattr__(self, "spans", tuple((int(self.spans[i][0]), int(self.spans[i][1])) for i in order))
         if self.labels is not None:
@@ -67,20 +68,22 @@ class ConstituencyTree(Drawn, Value):
 
     @property
     def is_binary(self) -> bool:
-        """Whether every constituent has exactly two children."""
+        """True if every constituent has exactly two children."""
         long = {(start, end) for start, end in self.spans if end - start > 1}
-        return len(long) == len(self.spans) == max(len(self.words) - 1, 0)  # no tree without unary chains has more
+        # No tree without unary chains has more than n - 1 constituents, and only a binary one has as many.
+        return len(long) == len(self.spans) == max(len(self.words) - 1, 0)
 
     def to_brackets(self) -> str:
         """
-        The tree as one line of Penn Treebank brackets, without a line break: `(S (NP (DT the) (NN dog)) (VP ...))`.
+        Formats the tree as one line of Penn Treebank brackets, without a line break:
+        `(S (NP (DT the) (NN dog)) (VP ...))`.
 
-        Where labels or tags are not known (or empty), they are written as `X`. Round brackets in words become `-LRB-`
-        and `-RRB-`, and are round brackets again when they are read. A word that is such a name, as in text made of
-        the Penn Treebank, is left as it is, and is read as the bracket.
+        Unknown or empty labels and tags are written as `X`. Round brackets in words become `-LRB-` and `-RRB-`, and
+        round brackets again on reading. A word `-LRB-`, as in text made from the Penn Treebank, is left unchanged, so
+        it is read as a bracket.
 
         Returns:
-            `str`: what EVALB and nltk read; an empty string for a tree without words.
+            `str`: brackets as EVALB and nltk read them; an empty string for a tree without words.
 
         Raises:
             ValueError: a word, label or tag that brackets cannot hold (empty word, white space, NUL).
@@ -94,15 +97,14 @@ class ConstituencyTree(Drawn, Value):
     @classmethod
     def from_brackets(cls, brackets: str | BracketTree, functions: bool = False) -> "ConstituencyTree":
         """
-        Makes a tree of Penn Treebank brackets. Traces are left out. Where all constituents are labelled `X`, they
-        count as unlabelled; so do tags.
+        Makes a tree from Penn Treebank brackets. Traces are removed. If all constituents are labelled `X`, the tree is
+        unlabelled; the same holds for tags.
 
         Args:
             brackets (`str` or `BracketTree`):
-                One tree. Words of a string lose their escapes (`-LRB-` -> `(`); those of a `BracketTree` stay as they
-                are.
+                One tree. Escapes are resolved in the words of a string (`-LRB-` -> `(`), not in a `BracketTree`.
             functions (`bool`, defaults to `False`):
-                Whether labels keep functions and indices: `NP-SBJ-1` instead of `NP`.
+                Keeps functions and indices of labels: `NP-SBJ-1` instead of `NP`.
 
         Raises:
             BracketError: malformed brackets. It is a `ValueError`.
@@ -116,6 +118,7 @@ class ConstituencyTree(Drawn, Value):
         tree = brackets.remove_traces()
         if tree is None:
             raise ValueError("the brackets hold no word")
+        # Spans of the stripped tree, words and tags of the whole: functions belong to labels alone.
         spans = (tree if functions else tree.strip_functions()).spans()
         words, tags = zip(*tree.leaves(), strict=True)
         labels = [label for _, _, label in spans]
@@ -123,7 +126,7 @@ class ConstituencyTree(Drawn, Value):
 
     def to_nltk(self) -> "nltk.Tree":
         """
-        The tree for nltk, its words unchanged, and otherwise what nltk would read from `to_brackets`.
+        Converts the tree to nltk's. Words are unchanged; otherwise the same as nltk reads from `to_brackets`.
 
         Raises:
             ImportError: nltk is not installed.
@@ -145,7 +148,8 @@ class ConstituencyTree(Drawn, Value):
 
     def to_tikz(self, standalone: bool = False) -> str:
         r"""
-        The tree for LaTeX with `\usepackage{tikz-qtree}`, special characters escaped; with `standalone`, a document.
+        Formats the tree for LaTeX with `\usepackage{tikz-qtree}`, special characters escaped; with `standalone`, a
+        complete document.
         """
         from hf_structure.drawing.latex import brackets_tikz, document
 
@@ -155,8 +159,8 @@ class ConstituencyTree(Drawn, Value):
 
     def to_svg(self, tags: Sequence[str] | None = None, width: float | None = None) -> str:
         """
-        The tree as an SVG picture; `tags`, or else the tree's own, are written under the words. A sentence longer than
-        `width` pixels takes several rows.
+        Draws the tree as an SVG picture, with `tags` (by default the tree's own) under the words. A sentence longer
+        than `width` pixels takes several rows.
         """
         from hf_structure.drawing.constituency import constituency_svg
 
@@ -168,7 +172,7 @@ class ConstituencyTree(Drawn, Value):
         return constituency_text(self.words, self.spans, self.labels, self.tags)
 
     def _brackets(self, unknown: str) -> BracketTree:
-        """The same tree with what is unknown filled in; a constituent without children if there are no words."""
+        """Converts the tree to brackets, with `unknown` for missing labels; a node without children if it is empty."""
         labels = self.labels or [""] * len(self.spans)
         tags = self.tags or [""] * len(self.words)
         nodes = [BracketTree(escape_word(label) or unknown) for label in labels]

@@ -17,7 +17,8 @@ from hf_structure.structures.words import Word
 from hf_structure.text.conllu import ConlluSentence
 from hf_structure.text.sdp import SdpSentence
 
-UNSPECIFIED = "dep"  # what Universal Dependencies call a relation that is not known; no graph format can do without
+# Universal Dependencies' name of an unspecified relation. No graph format can do without a label.
+UNSPECIFIED = "dep"
 
 
 @dataclass(frozen=True, repr=False)
@@ -27,7 +28,7 @@ class DependencyGraph(Drawn, Value):
 
     Args:
         words (`Sequence[str]` of length `n`):
-            The words that the arcs are about.
+            The words that the arcs connect.
         arcs (`Sequence[tuple[int, int]]`):
             `(head, dependent)`: words are numbered from 1, and the head of a root word is 0. They are sorted.
         labels (`Sequence[str]`, *optional*):
@@ -53,9 +54,10 @@ class DependencyGraph(Drawn, Value):
         for name in ("labels", "probabilities"):
             check_length(self.arcs, name, getattr(self, name), of="arcs")
         check_arcs(self.arcs, len(self.words))
-        check_probabilities(self.probabilities or (), lambda place: "the arc {} -> {}".format(*self.arcs[place]))
+        check_probabilities(self.probabilities or (), lambda index: "the arc {} -> {}".format(*self.arcs[index]))
         check_log_probability(self.log_probability)
         arcs = [(int(head), int(word)) for head, word in self.arcs]
+        # Sorted, so that equal graphs compare equal in whatever order arcs are given.
         order = sorted(range(len(arcs)), key=arcs.__getitem__)
         for name, values in (("arcs", arcs), ("labels", self.labels), ("probabilities", self.probabilities)):
             if values is not None:
@@ -63,7 +65,7 @@ class DependencyGraph(Drawn, Value):
 
     @property
     def roots(self) -> tuple[int, ...]:
-        """The numbers of the words that hang on the root."""
+        """The numbers of the dependents of the root."""
         return self.dependents_of(0)
 
     @property
@@ -73,13 +75,14 @@ class DependencyGraph(Drawn, Value):
 
     @property
     def is_tree(self) -> bool:
-        """Whether each word has exactly one head, there is exactly one root word, and no cycle."""
+        """True if each word has exactly one head, there is exactly one root word, and no cycle."""
         heads = self._heads()
         return all(len(each) == 1 for each in heads) and is_tree([head for (head,) in heads])
 
     @property
     def depth(self) -> int:
-        """Number of arcs from the root to the farthest word that can be reached, 0 if there is none."""
+        """Number of arcs from the root to the farthest reachable word, 0 if there is none."""
+        # A breadth-first search: graphs may contain cycles and words that no path reaches.
         level = {0}
         reached = {0}
         depth = -1
@@ -104,15 +107,16 @@ class DependencyGraph(Drawn, Value):
         multiword_tokens: Sequence[tuple[int, int]] = (),
     ) -> str:
         """
-        The graph as one CoNLL-U sentence, with the empty line that ends it; an empty string for one without words.
+        Formats the graph as one CoNLL-U sentence, including the empty line that ends it. A graph without words gives
+        an empty string.
 
-        Arcs stand in DEPS, as `2:nsubj|4:conj`; without labels, they are called `dep` (and `root`). HEAD and DEPREL
-        are `_` unless the graph is a tree. Probabilities go to MISC (`ArcProb=2:0.87,4:0.5`), that of the graph to a
-        comment.
+        Arcs go to DEPS, as `2:nsubj|4:conj`; unlabelled arcs are called `dep` (and `root`). HEAD and DEPREL are `_`
+        unless the graph is a tree. Probabilities go to MISC (`ArcProb=2:0.87,4:0.5`), the log-probability of the graph
+        to a comment.
 
         Args:
             metadata (`Mapping[str, str]`, *optional*): Comments to write above: `{"sent_id": "1"}` -> `# sent_id = 1`.
-            spaces (`Sequence[bool]`, *optional*): Whether white space follows each word; else `SpaceAfter=No`.
+            spaces (`Sequence[bool]`, *optional*): True for words followed by white space; others: `SpaceAfter=No`.
             multiword_tokens (`Sequence[tuple[int, int]]`):
                 The first and the last word of each token of several words, as in [`Parse`].
 
@@ -127,11 +131,12 @@ class DependencyGraph(Drawn, Value):
         if self.is_tree:
             labels = {word: label for (_, word), label in zip(self.arcs, self.labels or (), strict=False)}
             heads = [head for (head,) in self._heads()]
+            # Readers of basic trees then find the tree, too.
             sentence = sentence.with_heads(heads, [labels.get(word) or "_" for word in range(1, len(heads) + 1)])
         return str(sentence.with_column("deps", self.deps()))
 
     def deps(self) -> list[str]:
-        """Column DEPS of CoNLL-U. Raises `ValueError` for a label that it cannot hold."""
+        """Formats column DEPS of CoNLL-U. Raises `ValueError` for a label that it cannot hold."""
         columns = [[] for _ in self.words]
         for (head, word), label in zip(self.arcs, self._named_labels("\t\n\r\0|"), strict=True):
             columns[word - 1].append(f"{head}:{label}")
@@ -139,12 +144,12 @@ class DependencyGraph(Drawn, Value):
 
     def to_sdp(self, id: str = "1", lemmas: Sequence[str] | None = None, pos: Sequence[str] | None = None) -> str:
         """
-        The graph as one sentence of the SDP 2015 format, with the empty line that ends it.
+        Formats the graph as one sentence of the SDP 2015 format, including the empty line that ends it.
 
         Root words are tops; arcs without labels are called `dep`. A file begins with the line `#SDP 2015`.
 
         Args:
-            id (`str`): What the sentence is called.
+            id (`str`): Name of the sentence.
             lemmas, pos (`Sequence[str]` of length `n`, *optional*): Lemmas and parts of speech; `_` by default.
 
         Raises:
@@ -165,8 +170,8 @@ class DependencyGraph(Drawn, Value):
 
     def to_tikz(self, standalone: bool = False) -> str:
         r"""
-        The graph for LaTeX with `\usepackage{tikz-dependency}`, special characters escaped; with `standalone`, a
-        document.
+        Formats the graph for LaTeX with `\usepackage{tikz-dependency}`, special characters escaped; with `standalone`,
+        a complete document.
         """
         from hf_structure.drawing.arcs import graph_arcs
         from hf_structure.drawing.latex import arcs_tikz, document
@@ -176,8 +181,8 @@ class DependencyGraph(Drawn, Value):
 
     def to_svg(self, tags: Sequence[str] | None = None, width: float | None = None) -> str:
         """
-        The graph as an SVG picture; `tags` are written under the words. A sentence longer than `width` pixels
-        takes several rows.
+        Draws the graph as an SVG picture, with `tags` under the words. A sentence longer than `width` pixels takes
+        several rows.
         """
         from hf_structure.drawing.dependency import graph_svg
 
@@ -195,11 +200,11 @@ class DependencyGraph(Drawn, Value):
         return True  # a graph without words is one, too
 
     def __iter__(self) -> Iterator[Word]:
-        """The words; `head`, `relation` and `probability` are those of words with exactly one head."""
+        """Yields the words; `head`, `relation` and `probability` are None unless a word has exactly one head."""
         arcs = [[] for _ in self.words]
         unknown = (None,) * len(self.arcs)
-        for (head, word), *known in zip(self.arcs, self.labels or unknown, self.probabilities or unknown, strict=True):
-            arcs[word - 1].append((head, *known))
+        for (head, word), *rest in zip(self.arcs, self.labels or unknown, self.probabilities or unknown, strict=True):
+            arcs[word - 1].append((head, *rest))
         for number, (form, its_arcs) in enumerate(zip(self.words, arcs, strict=True), start=1):
             yield Word(number, form, *(its_arcs[0] if len(its_arcs) == 1 else ()))
 
@@ -211,7 +216,7 @@ class DependencyGraph(Drawn, Value):
         return heads
 
     def _misc(self) -> list[str]:
-        """The probabilities of each word's arcs, as CoNLL-U's last column."""
+        """Formats the probabilities of each word's arcs as CoNLL-U's last column."""
         notes = [[] for _ in self.words]
         for (head, word), value in zip(self.arcs, self.probabilities or (), strict=False):
             if value is not None:
@@ -219,10 +224,11 @@ class DependencyGraph(Drawn, Value):
         return [f"ArcProb={','.join(each)}" if each else "_" for each in notes]
 
     def _named_labels(self, forbidden: str) -> list[str]:
-        """A label for each arc, without these characters."""
+        """Returns a label for each arc. Raises `ValueError` for labels with forbidden characters."""
         labels = self.labels or [""] * len(self.arcs)
         for (head, word), label in zip(self.arcs, labels, strict=True):
             if any(character in label for character in forbidden):
                 raise ValueError(f"the label of the arc {head} -> {word} cannot be written: {label!r}")
-        known = [label if label != "_" else "" for label in labels]
-        return [label or (UNSPECIFIED if head else "root") for (head, _), label in zip(self.arcs, known, strict=True)]
+        # `_` is CoNLL-U's mark of a missing value, not a relation.
+        names = [label if label != "_" else "" for label in labels]
+        return [label or (UNSPECIFIED if head else "root") for (head, _), label in zip(self.arcs, names, strict=True)]

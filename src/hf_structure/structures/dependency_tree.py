@@ -34,11 +34,11 @@ class DependencyTree(Drawn, Value, TreeOfWords):
     """
     The heads of a sentence's words.
 
-    It need not be a tree: heads taken by argmax may contain cycles or have several roots (see `is_tree`).
+    The heads need not form a tree: taken by argmax, they may contain cycles or have several roots (see `is_tree`).
 
     Args:
         words (`Sequence[str]` of length `n`):
-            The words the heads are about. Where punctuation was left out of the parse, these are the words kept.
+            The words that have heads. If punctuation was left out of the parse, only the remaining words.
         heads (`Sequence[int]` of length `n`):
             `heads[i]` is the head of word `i + 1`: words are numbered from 1, and 0 is the root.
         labels (`Sequence[str]` of length `n`, *optional*):
@@ -50,9 +50,9 @@ class DependencyTree(Drawn, Value, TreeOfWords):
         label_probabilities (`Sequence[float | None]` of length `n`, *optional*):
             The model's probability of each label, given the arc; None for a word that the model did not see.
         columns (`Mapping[str, Sequence]` of length `n` each, *optional*):
-            What else the model predicts of each word, by name; None for a word that the model did not see. In CoNLL-U,
-            `lemma`, `upos`, `xpos` and `feats` stand in their columns, and others in MISC; spaCy has the former as its
-            own attributes, and others as `token._.name`.
+            Further predictions for each word, by name; None for a word that the model did not see. In CoNLL-U,
+            `lemma`, `upos`, `xpos` and `feats` have their own columns, and others go to MISC. In spaCy, the former are
+            attributes of tokens, and others are `token._.name`.
 
     Raises:
         ValueError: lists of unequal length, a head out of range or equal to its word, a value that is no probability,
@@ -70,25 +70,26 @@ class DependencyTree(Drawn, Value, TreeOfWords):
     def __post_init__(self) -> None:
         names = ("heads", "labels", "probabilities", "label_probabilities")
         freeze(self, "words", *names)
+        # A copy, so that changes of the given dictionary do not reach the tree.
         object.__setattr__(self, "columns", {name: as_tuple(values) for name, values in self.columns.items()})
         for name, values in {**{name: getattr(self, name) for name in names}, **self.columns}.items():
             check_length(self.words, name, values)
         check_heads(self.heads)
         object.__setattr__(self, "heads", tuple(map(int, self.heads)))
         for kind, values in (("head", self.probabilities), ("label", self.label_probabilities)):
-            check_probabilities(values or (), lambda place, kind=kind: f"word {place + 1}'s {kind}")
+            check_probabilities(values or (), lambda index, kind=kind: f"word {index + 1}'s {kind}")
         if self.label_probabilities is not None and self.labels is None:
             raise ValueError("label_probabilities need labels")
         check_log_probability(self.log_probability)
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as JSON-ready values; `from_dict` takes them back."""
+        """Returns all fields as JSON-ready values; `from_dict` is the inverse."""
         values = super().to_dict()
         return values if self.columns else {name: value for name, value in values.items() if name != "columns"}
 
     @property
     def is_tree(self) -> bool:
-        """Whether there is exactly one root word and no cycle."""
+        """True if there is exactly one root word and no cycle."""
         return is_tree(self.heads)
 
     @property
@@ -102,7 +103,7 @@ class DependencyTree(Drawn, Value, TreeOfWords):
         return list(zip(self.heads, range(1, len(self.heads) + 1), labels, strict=True))
 
     def initial_tree(self) -> tuple[Sequence[int], Sequence[str] | None]:
-        """The heads and labels that a parser starts from."""
+        """Heads and labels from which a parser starts."""
         return self.heads, self.labels
 
     def to_conllu(
@@ -112,14 +113,15 @@ class DependencyTree(Drawn, Value, TreeOfWords):
         multiword_tokens: Sequence[tuple[int, int]] = (),
     ) -> str:
         """
-        The tree as one CoNLL-U sentence, with the empty line that ends it; an empty string for a tree without words.
+        Formats the tree as one CoNLL-U sentence, including the empty line that ends it. A tree without words gives an
+        empty string.
 
-        Probabilities go to MISC (`HeadProb=0.87|LabelProb=0.9`), the tree's log-probability to a comment. Columns that
-        are not known are `_`.
+        Probabilities go to MISC (`HeadProb=0.87|LabelProb=0.9`), the tree's log-probability to a comment. Unknown
+        columns are `_`.
 
         Args:
             metadata (`Mapping[str, str]`, *optional*): Comments to write above: `{"sent_id": "1"}` -> `# sent_id = 1`.
-            spaces (`Sequence[bool]`, *optional*): Whether white space follows each word; else `SpaceAfter=No`.
+            spaces (`Sequence[bool]`, *optional*): True for words followed by white space; others: `SpaceAfter=No`.
             multiword_tokens (`Sequence[tuple[int, int]]`):
                 The first and the last word of each token of several words, as in [`Parse`].
 
@@ -137,17 +139,17 @@ class DependencyTree(Drawn, Value, TreeOfWords):
 
     def written_into(self, sentence: ConlluSentence) -> ConlluSentence:
         """
-        A new sentence of CoNLL-U with these heads and labels, and with those of its columns that are predicted here.
-        What else it has stays. Raises `ValueError` if it has another number of words.
+        Returns a copy of a CoNLL-U sentence with these heads and labels, and with the columns that this tree predicts.
+        Everything else is kept. Raises `ValueError` if it has another number of words.
         """
         return self._fill(sentence.with_heads(self.heads, self.labels or ["_"] * len(self.heads)))
 
     def _fill(self, sentence: ConlluSentence) -> ConlluSentence:
-        known = self.columns.keys() & CONLLU
-        return sentence.with_columns({name: [value or "_" for value in self.columns[name]] for name in known})
+        predicted = self.columns.keys() & CONLLU
+        return sentence.with_columns({name: [value or "_" for value in self.columns[name]] for name in predicted})
 
     def _misc(self) -> list[str]:
-        """What is known of each word's probabilities, as CoNLL-U's last column."""
+        """Formats probabilities and further predictions as CoNLL-U's last column."""
         named = {"head_prob": self.probabilities or (), "label_prob": self.label_probabilities or ()}
         named |= {name: values for name, values in self.columns.items() if name not in CONLLU}
         notes = [misc_values(name, values) for name, values in named.items() if values]
@@ -155,8 +157,8 @@ class DependencyTree(Drawn, Value, TreeOfWords):
 
     def to_tikz(self, standalone: bool = False) -> str:
         r"""
-        The tree for LaTeX with `\usepackage{tikz-dependency}`, special characters escaped; with `standalone`, a
-        document.
+        Formats the tree for LaTeX with `\usepackage{tikz-dependency}`, special characters escaped; with `standalone`,
+        a complete document.
         """
         from hf_structure.drawing.arcs import tree_arcs
         from hf_structure.drawing.latex import arcs_tikz, document
@@ -167,7 +169,7 @@ class DependencyTree(Drawn, Value, TreeOfWords):
 
     def to_nltk(self) -> "nltk.parse.DependencyGraph":
         """
-        The tree for nltk, with the tags, lemmas and features that are known; others are `_`. Raises `ImportError`
+        Converts the tree to nltk's, with known tags, lemmas and features; unknown ones are `_`. Raises `ImportError`
         without nltk.
         """
         from hf_structure.drawing.libraries import dependency_to_nltk
@@ -176,14 +178,14 @@ class DependencyTree(Drawn, Value, TreeOfWords):
 
     def to_spacy(self, spaces: Sequence[bool] | None = None, vocab: "Vocab | str" = "en") -> "Doc":
         """
-        The tree as a spaCy document of one sentence, with heads and relations (`ROOT` for the root word).
+        Converts the tree to a spaCy document of one sentence, with heads and relations (`ROOT` for the root word).
 
         Args:
-            spaces (`Sequence[bool]`, *optional*): Whether white space follows each word; by default it does.
+            spaces (`Sequence[bool]`, *optional*): True for words followed by white space; by default all are.
             vocab (`spacy.Vocab` or `str`, defaults to `"en"`):
-                That of a pipeline, if the document is to go through it, else its language as spaCy names it, on which
-                `doc.lang_`, `doc.noun_chunks` and `token.like_num` depend; `"xx"` is any. Documents of a language
-                share one vocabulary.
+                The vocabulary of the pipeline that will process the document, or the name of a language in spaCy, on
+                which `doc.lang_`, `doc.noun_chunks` and `token.like_num` depend; `"xx"` is any language. Documents of
+                a language share one vocabulary.
 
         Raises:
             ImportError: spaCy is not installed, or does not know the language.
@@ -196,15 +198,15 @@ class DependencyTree(Drawn, Value, TreeOfWords):
         return dependency_to_spacy(self.words, self.heads, self.labels, spaces, vocab, self.columns)
 
     def set_columns(self, tokens: "Sequence[Token]") -> None:
-        """Writes what is predicted of each word into tokens of a spaCy document, as `to_spacy` does."""
+        """Writes the predicted columns into tokens of a spaCy document, as `to_spacy` does."""
         from hf_structure.drawing.libraries import set_columns
 
         set_columns(tokens, self.columns)
 
     def to_displacy(self) -> dict[str, Any]:
         """
-        The tree for `spacy.displacy.render(..., style="dep", manual=True)`, which draws no root arcs, with parts of
-        speech and lemmas, as far as they are known.
+        Converts the tree to the input of `spacy.displacy.render(..., style="dep", manual=True)`, which draws no root
+        arcs, with parts of speech and lemmas if known.
         """
         unknown = [""] * len(self.words)
         columns = zip(self.words, self.texts("upos") or unknown, self.texts("lemma") or unknown, strict=True)
@@ -223,7 +225,7 @@ class DependencyTree(Drawn, Value, TreeOfWords):
 
     def to_svg(self, tags: Sequence[str] | None = None, width: float | None = None) -> str:
         """
-        The tree as an SVG picture; `tags`, or else the parts of speech that are known, are written under the words. A
+        Draws the tree as an SVG picture, with `tags` (by default the known parts of speech) under the words. A
         sentence longer than `width` pixels takes several rows.
         """
         from hf_structure.drawing.dependency import dependency_svg
@@ -232,14 +234,14 @@ class DependencyTree(Drawn, Value, TreeOfWords):
         return dependency_svg(self.words, self.heads, self.labels, self.probabilities, tags, width)
 
     def texts(self, column: str) -> list[str] | None:
-        """The values of a column, empty for words that the model did not see."""
+        """Returns the values of a column, empty for words that the model did not see."""
         values = self.columns.get(column)
         return None if values is None else [value or "" for value in values]
 
     def _words(self) -> list[Word]:
         unknown = (None,) * len(self.words)
-        known = (self.words, self.heads, self.labels or unknown, self.probabilities or unknown)
-        words = [Word(*row) for row in zip(count(1), *known, strict=False)]
+        fields = (self.words, self.heads, self.labels or unknown, self.probabilities or unknown)
+        words = [Word(*row) for row in zip(count(1), *fields, strict=False)]
         if not self.columns:
             return words
         rows = zip(*self.columns.values(), strict=True)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, repr=False)
 class SyntacticDistances(Value):
     """
-    What StructFormer finds out about a sentence: trees follow from these numbers, and say less.
+    Syntactic distances and heights that StructFormer predicts for a sentence. Trees are derived from them, with loss
+    of information.
 
     Args:
         words (`Sequence[str]` of length `n`): The words that the model saw.
@@ -41,7 +42,7 @@ class SyntacticDistances(Value):
             object.__setattr__(self, name, values)
 
     def plot(self) -> "Figure":
-        """The matplotlib figure of [`~hf_structure.drawing.figures.plot_distances`]; needs matplotlib."""
+        """Draws [`~hf_structure.drawing.figures.plot_distances`]; needs matplotlib."""
         from hf_structure.drawing.figures import plot_distances
 
         return plot_distances(self.words, self.distances, self.heights)

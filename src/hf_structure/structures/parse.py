@@ -31,34 +31,33 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, repr=False)
 class Parse(Drawn, Value, TreeOfWords):
     """
-    All that was found out about one sentence. A structure that the model does not give is None.
+    All structures of one sentence. Structures that the model does not predict are None.
 
-    It has a length and gives its words one by one, each with its head, relation and probability; `root`, `children`,
-    `subtree` and `path` are those of the dependency tree. Parses are equal if their words and structures are, wherever
-    the words come from.
+    A parse has a length and iterates over its words, each with its head, relation and probability. `root`, `children`,
+    `subtree` and `path` navigate in the dependency tree. Parses are equal if their words and structures are; the
+    source of the words does not count.
 
     Args:
         words (`Sequence[str]`):
             All words of the sentence, as they were given.
         dependency (`DependencyTree`, *optional*):
-            Its own `words` are fewer than these where punctuation was left out on request.
+            Its own `words` are fewer than these if punctuation was left out on request.
         constituency (`ConstituencyTree`, *optional*):
             Over the same words as `dependency`.
         graph (`DependencyGraph`, *optional*):
             Instead of trees.
         alternatives (`Sequence[DependencyTree]` or `Sequence[DependencyGraph]`):
-            The k best trees or graphs, best first (the first is `dependency` or `graph`); empty if they were not asked
-            for.
+            The k best trees or graphs, best first (the first is `dependency` or `graph`); empty unless requested.
         marginals (nested sequences or array of shape `(n, n + 1)`, *optional*):
             `marginals[i][h]` is the probability that word `h` (0 = root) is a head of word `i + 1`, for the `n` words
             of `dependency` or `graph`. Kept as nested tuples; `numpy.array(parse.marginals)` makes an array of them.
         distances (`SyntacticDistances`, *optional*):
-            Of the words that the model saw, which may be fewer than these.
+            Distances and heights of the words that the model saw, which may be fewer than these.
         text (`str`, *optional*):
-            The sentence as it was written, if it came as text or with its text.
+            The original text of the sentence, if known.
         word_spans (`Sequence[tuple[int, int]]`, *optional*):
-            Start and end of each word in `text`; None where the words are no parts of it. Words that are no parts of
-            their multiword token (`de` and `le` of `du`) have its whole span.
+            Start and end of each word in `text`; None if the words are not substrings of it. Words that are not
+            substrings of their multiword token (`de` and `le` of `du`) have the span of the whole token.
         start (`int`):
             Offset of `text` in a longer text that was split into sentences.
         multiword_tokens (`Sequence[tuple[int, int]]`):
@@ -70,12 +69,12 @@ class Parse(Drawn, Value, TreeOfWords):
             Comments of CoNLL-U, such as `newdoc id`, `newpar`, `sent_id` and `text`; a comment without `=` has an
             empty value.
         source (`ConlluSentence`, *optional*):
-            The sentence as it came in CoNLL-U. `to_conllu` gives it back with other heads and labels, and with the
-            columns that the model predicts; what else it has, multiword tokens, empty nodes and MISC, stays.
+            The original sentence of CoNLL-U input. `to_conllu` returns it with new heads and labels, and with the
+            columns that the model predicts; multiword tokens, empty nodes and MISC are kept.
 
     Raises:
         ValueError: marginals of another shape, more words in a structure than in `words`, trees over different words,
-            a graph beside a tree, not as many spans as words, multiword tokens that are none of the sentence.
+            both a graph and a tree, not as many spans as words, multiword tokens outside of the sentence.
     """
 
     words: Sequence[str]
@@ -102,6 +101,7 @@ class Parse(Drawn, Value, TreeOfWords):
         check_length(self.words, "word_spans", self.word_spans)
         for name in _PARTS:
             part = getattr(self, name)
+            # Fewer words are allowed: punctuation may be left out of a structure.
             if part is not None and len(part.words) > len(self.words):
                 raise ValueError(f"{name} has {len(part.words)} words, but the sentence has {len(self.words)}")
         if self.dependency and self.constituency and self.dependency.words != self.constituency.words:
@@ -114,7 +114,7 @@ class Parse(Drawn, Value, TreeOfWords):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Parse":
-        """Makes a parse from what `to_dict` gave."""
+        """Restores a parse from the result of `to_dict`."""
         values = dict(values)
         for name, kind in _PARTS.items():
             if values.get(name) is not None:
@@ -126,38 +126,39 @@ class Parse(Drawn, Value, TreeOfWords):
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as JSON-ready values, `source` as lines of CoNLL-U; `from_dict` takes them back."""
+        """Returns all fields as JSON-ready values, `source` as lines of CoNLL-U; `from_dict` is the inverse."""
         values = super().to_dict()
-        for name in _SOURCE:  # of text only: many sentences have none of it
+        # Fields of the source text are left out if empty, as they are for most sentences.
+        for name in _SOURCE:
             if not values[name]:
                 del values[name]
         return values | ({} if self.source is None else {"source": str(self.source)})
 
     def initial_tree(self) -> tuple[Sequence[int], Sequence[str] | None]:
-        """The heads and labels that a parser starts from. Raises `ValueError` without a dependency tree."""
+        """Heads and labels from which a parser starts. Raises `ValueError` without a dependency tree."""
         if self.dependency is None:
             raise ValueError("the initial parse has no dependency tree")
         return self.dependency.initial_tree()
 
     def to_conllu(self, metadata: Mapping[str, str] | None = None, spaces_after: bool = False) -> str:
         """
-        The dependency tree or graph as one sentence of CoNLL-U, with the text layer.
+        Formats the dependency tree or graph as one sentence of CoNLL-U, with the text layer.
 
-        A sentence that came in CoNLL-U is the same but for heads, labels (of a graph: DEPS) and what else the model
-        predicts. Other sentences have `# text`, lines of multiword tokens (`1-2`), and `SpaceAfter=No` where no white
+        A sentence that came in CoNLL-U keeps everything but heads, labels (of a graph: DEPS) and predicted columns.
+        Other sentences get `# text`, lines of multiword tokens (`1-2`), and `SpaceAfter=No` on words that no white
         space follows; probabilities go to MISC (`HeadProb=0.87|LabelProb=0.9`).
 
         Args:
             metadata (`Mapping[str, str]`, *optional*):
-                Comments to write above: `{"sent_id": "1"}` -> `# sent_id = 1`. They replace those of the same name.
+                Comments to write above: `{"sent_id": "1"}` -> `# sent_id = 1`. They replace comments of the same name.
             spaces_after (`bool`, defaults to `False`):
-                Adds `SpacesAfter=` (as UDPipe does: `\\s`, `\\n`) to MISC where it is not one space that follows, so
-                that the text can be restored.
+                Adds `SpacesAfter=` (as UDPipe does: `\\s`, `\\n`) to MISC after words that are not followed by exactly
+                one space, so that the text can be restored.
         """
         structure = self.graph or self._dependency()
         if self.source is not None:
-            known = self.source.metadata
-            added = {key: value for key, value in self.metadata.items() if key not in known}
+            original = self.source.metadata
+            added = {key: value for key, value in self.metadata.items() if key not in original}
             return str(self._into_source(self.source).with_comments({**added, **(metadata or {})}))
         layer = self._layer_of(structure)
         comments = {"text": self._written_text(layer is not None), **self.metadata, **(metadata or {})}
@@ -165,12 +166,13 @@ class Parse(Drawn, Value, TreeOfWords):
         return self._with_spaces(written) if spaces_after and layer is not None else written
 
     def numbered(self, number: int) -> dict[str, str]:
-        """The comment that numbers the sentence in a file; none for a sentence that came with comments of its own."""
+        """The comment that numbers the sentence in a file; none for a sentence with comments of its own."""
         is_named = self.source is not None or "sent_id" in self.metadata
         return {} if is_named else super().numbered(number)
 
     def _into_source(self, source: ConlluSentence) -> ConlluSentence:
-        """The sentence that this came from, with its new structure."""
+        """The original sentence with its new structure."""
+        # The old probabilities would describe the previous tree.
         source = without_probabilities(source)
         if self.graph is not None:
             return source.with_deps(self.graph.deps())
@@ -180,12 +182,12 @@ class Parse(Drawn, Value, TreeOfWords):
         return tree.written_into(source)
 
     def _layer_of(self, structure: DependencyTree | DependencyGraph) -> tuple[list[bool], Sequence] | None:
-        """Whether white space follows each word, and multiword tokens; None if the text is not that of the words."""
+        """A mask of words before white space, and multiword tokens; None if the text does not match the words."""
         spaces = self._spaces()
         return None if spaces is None or len(spaces) != len(structure.words) else (spaces, self.multiword_tokens)
 
     def _written_text(self, is_known: bool) -> str:
-        """The text as CoNLL-U holds it: one space for white space between words."""
+        """The text as in CoNLL-U: one space for any white space between words."""
         if not is_known:
             return " ".join(self.words)
         pairs = zip(self.words, self._spaces() or (), strict=True)
@@ -193,6 +195,7 @@ class Parse(Drawn, Value, TreeOfWords):
 
     def _with_spaces(self, written: str) -> str:
         """Adds `SpacesAfter` to MISC of the tokens of a sentence."""
+        # Read back, since multiword tokens take the note instead of their words.
         [sentence] = read_conllu(written.split("\n"))
         text = self.text or ""
         spans = self.word_spans or ()
@@ -207,42 +210,43 @@ class Parse(Drawn, Value, TreeOfWords):
         return str(sentence)
 
     def _spaces(self) -> list[bool] | None:
-        """Whether white space (or the end) follows each word, if the text is known."""
+        """A mask of words followed by white space or by the end of the text; None if the text is unknown."""
         if self.word_spans is None:
             return None
         starts = [start for start, _ in self.word_spans[1:]]
         spaces = [end != start for (_, end), start in zip(self.word_spans, [*starts, None], strict=True)]
+        # Words of a multiword token may share its span: no white space is between them.
         for first, last in self.multiword_tokens:
             spaces[first - 1 : last - 1] = [False] * (last - first)
         return spaces
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """A data frame with a row for each word, as [`Parses.to_pandas`] gives it; raises the same errors."""
+        """Makes a data frame with a row for each word, like [`Parses.to_pandas`], with the same errors."""
         return words_frame([(1, self)]).drop(columns=["text", "sentence"])
 
     def to_nltk(self) -> "nltk.Tree | nltk.parse.DependencyGraph":
         """
-        For nltk: the constituency tree, as `to_brackets` tags it, or else the dependency tree. Raises `ImportError`
-        without nltk.
+        Converts the constituency tree, tagged as in `to_brackets`, or else the dependency tree to nltk's. Raises
+        `ImportError` without nltk.
         """
         return (self._dependency() if self.constituency is None else self._tagged(self.constituency)).to_nltk()
 
     def to_spacy(self, vocab: "Vocab | str" = "en") -> "Doc":
-        """The dependency tree as `DependencyTree.to_spacy` gives it, with the white space of the text."""
+        """Converts the dependency tree by `DependencyTree.to_spacy`, with the white space of the text."""
         tree = self._dependency()
         layer = self._layer_of(tree)
         return tree.to_spacy(None if layer is None else [*layer[0][:-1], False], vocab)
 
     def to_sdp(self, id: str = "1", lemmas: Sequence[str] | None = None, pos: Sequence[str] | None = None) -> str:
-        """The graph as `DependencyGraph.to_sdp` writes it."""
+        """Formats the graph by `DependencyGraph.to_sdp`."""
         if self.graph is None:
             raise ValueError("this parse has no dependency graph")
         return self.graph.to_sdp(id, lemmas, pos)
 
     def to_brackets(self) -> str:
         """
-        The constituency tree as `ConstituencyTree.to_brackets` writes it. Without tags of its own, it has the parts of
-        speech of the dependency tree, as far as they are known.
+        Formats the constituency tree by `ConstituencyTree.to_brackets`. A tree without tags of its own gets the parts
+        of speech of the dependency tree, if known.
         """
         if self.constituency is None:
             raise ValueError("this parse has no constituency tree")
@@ -250,8 +254,8 @@ class Parse(Drawn, Value, TreeOfWords):
 
     def to_tikz(self, standalone: bool = False) -> str:
         """
-        For LaTeX: `DependencyTree.to_tikz`, then `ConstituencyTree.to_tikz`, or `DependencyGraph.to_tikz`; with
-        `standalone`, a document.
+        Formats the parse for LaTeX: `DependencyTree.to_tikz`, then `ConstituencyTree.to_tikz`, or
+        `DependencyGraph.to_tikz`; with `standalone`, a complete document.
         """
         from hf_structure.drawing.latex import document
 
@@ -259,14 +263,14 @@ class Parse(Drawn, Value, TreeOfWords):
         return document(drawn) if standalone else drawn
 
     def to_displacy(self) -> dict[str, Any]:
-        """The dependency tree as `DependencyTree.to_displacy` gives it."""
+        """Converts the dependency tree by `DependencyTree.to_displacy`."""
         return self._dependency().to_displacy()
 
     def to_svg(self, tags: Sequence[str] | None = None, width: float | None = None) -> str:
         """
-        The picture of the tree or graph; of both trees, the constituents hang under the words. `tags`, or else the
-        parts of speech that are known, are written there too. A sentence longer than `width` pixels takes several
-        rows.
+        Draws the tree or graph as an SVG picture. If there are both trees, constituents are drawn under the words.
+        `tags`, by default the known parts of speech, are written under the words. A sentence longer than `width`
+        pixels takes several rows.
         """
         from hf_structure.drawing.dependency import parse_svg
 
@@ -291,7 +295,7 @@ class Parse(Drawn, Value, TreeOfWords):
         return super()._repr_html_() if self._structures() else f"<p>{escape(str(self))}</p>"
 
     def __str__(self) -> str:
-        """The structures as text, the k best one after the other."""
+        """Draws the structures as text, the k best one after the other."""
         from hf_structure.drawing.html import rank_title
 
         drawn = "\n\n".join(map(str, self._structures())) or " ".join(self.words)
@@ -304,7 +308,7 @@ class Parse(Drawn, Value, TreeOfWords):
         return short_repr(self, [name for name in ("dependency", "constituency", "graph") if getattr(self, name)])
 
     def _words(self) -> list[Word]:
-        """The words of the structure, which are fewer than all where punctuation was left out."""
+        """The words of the structure, fewer than all if punctuation was left out."""
         structure = self.dependency or self.graph
         if structure is None:
             forms = (self.constituency or self).words
@@ -313,18 +317,19 @@ class Parse(Drawn, Value, TreeOfWords):
             found = list(structure)
         if self.word_spans is None:
             return found
-        places = iter(enumerate(self.words))  # what was left out is not equal to what was not
-        places = [next(place for place, form in places if form == word.form) for word in found]
+        # Words are matched by form: left-out words are punctuation, which never equals a word that is not.
+        remaining = iter(enumerate(self.words))
+        indices = [next(index for index, form in remaining if form == word.form) for word in found]
         return [
-            replace(word, span=self.word_spans[place], multiword_token=token)
-            for word, place, token in zip(found, places, self._tokens_of(places), strict=True)
+            replace(word, span=self.word_spans[index], multiword_token=token)
+            for word, index, token in zip(found, indices, self._tokens_of(indices), strict=True)
         ]
 
-    def _tokens_of(self, places: Sequence[int]) -> list[tuple[int, int] | None]:
-        """The multiword token of each of the words at these places, in numbers of these words."""
-        tokens: list[tuple[int, int] | None] = [None] * len(places)
+    def _tokens_of(self, indices: Sequence[int]) -> list[tuple[int, int] | None]:
+        """The multiword token of each word at these indices, renumbered to count these words alone."""
+        tokens: list[tuple[int, int] | None] = [None] * len(indices)
         for first, last in self.multiword_tokens:
-            kept = [i for i, place in enumerate(places) if first <= place + 1 <= last]
+            kept = [i for i, index in enumerate(indices) if first <= index + 1 <= last]
             if len(kept) > 1:
                 tokens[kept[0] : kept[-1] + 1] = [(kept[0] + 1, kept[-1] + 1)] * len(kept)
         return tokens
@@ -339,7 +344,7 @@ class Parse(Drawn, Value, TreeOfWords):
         return structures
 
     def _tagged(self, tree: ConstituencyTree) -> ConstituencyTree:
-        """The constituency tree with tags, if it or the dependency tree has any."""
+        """The constituency tree, with the tags of the dependency tree if it has none."""
         if tree.tags is not None or self.dependency is None:
             return tree
         return replace(tree, tags=self.dependency.texts("upos"))
@@ -351,7 +356,7 @@ class Parse(Drawn, Value, TreeOfWords):
 
 
 def _ordered(comments: Mapping[str, str]) -> dict[str, str]:
-    """Comments with those of documents and paragraphs first, and the text last."""
+    """Sorts comments: documents and paragraphs first, the text last."""
     text = comments.get("text", "")
     marks = sorted(
         (name for name in comments if name.startswith("new")), key=lambda name: not name.startswith("newdoc")

@@ -15,24 +15,23 @@ SHOWN = 20  # pictures in a notebook
 
 class Parses(list):
     """
-    A list of parses, with None for a sentence that was left out; of texts that were split into sentences, a list of
-    such lists. It prints as trees, and a notebook shows it as pictures. Its slices, sums and copies are of this kind,
-    too.
+    A list of parses, with None for a skipped sentence, or a list of such lists for texts that were split into
+    sentences. It prints as trees, and a notebook shows it as pictures. Slices, sums and copies have the same type.
     """
 
     def to_dict(self) -> list[dict[str, Any] | list | None]:
-        """What `Parse.to_dict` gives of each, ready for JSON; `from_dict` takes it back."""
+        """Returns the `Parse.to_dict` of each parse, ready for JSON; `from_dict` is the inverse."""
         return [None if item is None else item.to_dict() for item in self]
 
     @classmethod
     def from_dict(cls, values: Iterable[Mapping[str, Any] | list | None]) -> "Parses":
-        """Makes the list from what `to_dict` gave."""
+        """Restores a list from the result of `to_dict`."""
         return cls(None if item is None else _from_dict(item) for item in values)
 
     def to_conllu(self) -> str:
         """
-        CoNLL-U of all parses. They are numbered in `# sent_id`, with those that were left out. Raises `ValueError` for
-        a parse that has neither a dependency tree nor a graph.
+        Formats all parses as CoNLL-U. They are numbered in `# sent_id`; skipped sentences count. Raises `ValueError`
+        for a parse that has neither a dependency tree nor a graph.
         """
         from hf_structure.drawing.saving import conllu_text
 
@@ -40,17 +39,16 @@ class Parses(list):
 
     def to_pandas(self) -> "pandas.DataFrame":
         """
-        A data frame with a row for each word.
+        Makes a data frame with a row for each word.
 
         Returns:
-            `pandas.DataFrame`: The columns are the numbers of `sentence`, `token` and `word`, from 1 (sentences that
-                were left out are counted; the words of a multiword token are one `token`); `form`, `head` (0 is the
-                root, missing where there is not exactly one), `relation` and `probability`; `start` and `end`, its
-                place in the text; and what else the model predicts. Of texts that were split, the number of the `text`
-                comes first.
+            `pandas.DataFrame`: The columns are the numbers of `sentence`, `token` and `word`, from 1 (skipped
+                sentences count; the words of a multiword token are one `token`); `form`, `head` (0 is the root,
+                missing unless there is exactly one), `relation` and `probability`; `start` and `end`, offsets in the
+                text; and further predictions. For texts that were split, the number of the `text` comes first.
 
         Raises:
-            ImportError: there is no pandas.
+            ImportError: pandas is not installed.
         """
         is_split = any(isinstance(item, Parses) for item in self)
         frame = words_frame(self._numbered())
@@ -63,7 +61,7 @@ class Parses(list):
         save_structures(self._parses(), path)
 
     def filter(self, keep: Callable[[Any], bool]) -> "Parses":
-        """The parses for which `keep` is true, without sentences that were left out. Texts keep their lists."""
+        """Returns the parses for which `keep` is true, without skipped sentences. Texts keep their lists."""
         kept = Parses()
         for item in self:
             if isinstance(item, Parses):
@@ -73,7 +71,7 @@ class Parses(list):
         return kept
 
     def copy(self) -> "Parses":
-        """A new list of the same parses."""
+        """Returns a new list of the same parses."""
         return Parses(self)
 
     def __add__(self, others: list) -> "Parses":
@@ -84,23 +82,24 @@ class Parses(list):
         return Parses(found) if isinstance(index, slice) else found
 
     def _parses(self) -> list[Parse | None]:
-        """All of them, also those of texts that were split into sentences."""
+        """All parses, in one list even if texts were split into sentences."""
         return [parse for _, parse in self._numbered()]
 
     def _numbered(self) -> Iterator[tuple[int, Parse | None]]:
-        """The same, each with the number of its text."""
+        """Yields all parses, each with the number of its text."""
         for number, item in enumerate(self, start=1):
             parses = item if isinstance(item, Parses) else [item]
             for parse in parses:
                 yield number, parse
 
     def __str__(self) -> str:
-        """All of them as text, one after the other."""
+        """Draws all parses as text, one after the other."""
         return "\n\n".join(str(parse) for parse in self._parses() if parse is not None)
 
     def _repr_html_(self) -> str:
         from hf_structure.drawing.html import picture
 
+        # A notebook with thousands of pictures is slow to open.
         parses = [parse for parse in self._parses() if parse is not None]
         more = len(parses) - SHOWN
         shown = "\n".join(picture(parsed) for parsed in parses[:SHOWN])

@@ -1,4 +1,4 @@
-"""Words of a sentence one by one, and the way through its tree."""
+"""Words of a sentence, and navigation in its tree."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,16 +11,16 @@ class Word:
     A word of a tree or graph.
 
     Args:
-        number (`int`): Which word it is, from 1.
+        number (`int`): Number of the word in the sentence, from 1.
         form (`str`): The word itself.
         head (`int`, *optional*): The number of its head, 0 for the root; None where there is not exactly one.
         relation (`str`, *optional*): Its relation to the head.
         probability (`float`, *optional*): The model's probability of the head.
-        span (`tuple[int, int]`, *optional*): Start and end in the text, where that is known.
+        span (`tuple[int, int]`, *optional*): Start and end in the text, if known.
         multiword_token (`tuple[int, int]`, *optional*):
             The numbers of the first and the last word of the token that it is a part of, such as `don't`; None for a
             word that is a token by itself.
-        columns (`Mapping[str, Any]`): What else the model predicts of it, by name.
+        columns (`Mapping[str, Any]`): Further predictions of the model, by name.
     """
 
     number: int
@@ -59,8 +59,8 @@ class Word:
 
 class TreeOfWords:
     """
-    What a value with words and one head of each (0 is the root) can do: it has a length, gives its [`Word`]s one by
-    one, and leads from word to word. Words are named by their number, from 1, or by the `Word` itself.
+    Mixin for values whose words have one head each, 0 being the root: length, iteration over [`Word`]s, and navigation
+    in the tree. Arguments are numbers of words, from 1, or the `Word`s themselves.
     """
 
     def _words(self) -> list[Word]:
@@ -70,7 +70,8 @@ class TreeOfWords:
         return len(self._words())
 
     def __bool__(self) -> bool:
-        return True  # a tree without words is one, too
+        # Not by length: `if parse.dependency` asks if there is a tree, and a tree without words is one.
+        return True
 
     def __iter__(self) -> Iterator[Word]:
         return iter(self._words())
@@ -80,7 +81,7 @@ class TreeOfWords:
     @overload
     def __getitem__(self, index: slice) -> tuple[Word, ...]: ...
     def __getitem__(self, index):
-        """The word at an index, from 0 as everywhere in Python (its `number` is one more), or the words of a slice."""
+        """Returns the word at an index from 0, as everywhere in Python (its `number` is one more), or a slice."""
         words = self._words()
         return tuple(words[index]) if isinstance(index, slice) else words[index]
 
@@ -93,27 +94,28 @@ class TreeOfWords:
         return roots[0]
 
     def children(self, word: int | Word) -> tuple[Word, ...]:
-        """The words whose head is this one (or the root, 0), in order."""
+        """Returns the dependents of a word, or of the root (0), in order."""
         words = self._words()
         number = _number(word, words, first=0)
         return tuple(child for child in words if child.head == number)
 
     def subtree(self, word: int | Word) -> tuple[Word, ...]:
-        """The word and all that hang on it, directly or not, in order."""
+        """Returns a word and its direct and indirect dependents, in order."""
         words = self._words()
         number = _number(word, words)
         return tuple(other for other in words if number in _climb(words, other.number))
 
     def path(self, start: int | Word, end: int | Word) -> tuple[Word, ...]:
         """
-        The words on the way from one word to another along the arcs of the tree, both included.
+        Returns the words on the path between two words along the arcs of the tree, including both.
 
         Raises:
-            ValueError: if there is none: they hang on different root words, or on a cycle.
+            ValueError: if there is no path: the words depend on different root words, or on a cycle.
         """
         words = self._words()
         up = _climb(words, _number(start, words))
         down = _climb(words, _number(end, words))
+        # The lowest common ancestor.
         meeting = next((number for number in up if number in down), None)
         if meeting is None:
             raise ValueError(f"no path leads from {words[up[0] - 1]} to {words[down[0] - 1]}")
@@ -129,8 +131,9 @@ def _number(word: int | Word, words: Sequence[Word], first: int = 1) -> int:
 
 
 def _climb(words: Sequence[Word], number: int) -> list[int]:
-    """The numbers of a word, its head, the head of that, and so on; the root itself is left out."""
+    """The numbers of a word and its ancestors, without the root."""
     numbers = []
+    # Heads taken by argmax may contain a cycle: stop when a word comes again.
     while number and number not in numbers:
         numbers.append(number)
         number = words[number - 1].head or 0

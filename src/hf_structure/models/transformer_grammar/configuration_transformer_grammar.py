@@ -52,7 +52,7 @@ class TransformerGrammarConfig(StructuredLMConfig):
         max_open (`int`, defaults to 64):
             How many constituents may be open: without a bound there would be infinitely many trees.
         inner_pieces (`list[int]`, *optional*):
-            Ids of the tokens that go on with a word, as from [`~hf_structure.inner_pieces`]: none of them comes after
+            Ids of the tokens that go on with a word, as from [`inner_pieces`]: none of them comes after
             an action, but in front of the first word. By default any token may come there; where some are never read
             as the beginning of a word, probability is lost to them, and that of all texts sums to less than 1.
 
