@@ -1,4 +1,4 @@
-"""`examples/run_glue.py` with masked language models: sentences and pairs of them."""
+"""`examples/papers/run_glue.py` with masked language models: sentences and pairs of them."""
 
 import json
 import random
@@ -140,6 +140,7 @@ def test_frozen_parser_stays_as_it_is(tables, models, run, tmp_path, family, fro
         assert torch.equal(one, other) == (frozen and name.startswith("parser.")), name
 
 
+@pytest.mark.smoke
 def test_each_of_several_files_is_reported(tables, models, run, tmp_path):
     files = ["--test_file", tables / "stsb-dev.tsv", tables / "stsb-other.tsv"]
     run(*training(tables, models / "udgn", tmp_path / "run", epochs=1), *files)
@@ -151,7 +152,6 @@ def test_each_of_several_files_is_reported(tables, models, run, tmp_path):
     assert [json.loads(line)["file"] for line in lines] == ["stsb-dev"] * 12 + ["stsb-other"] * 9
 
 
-@pytest.mark.slow
 def test_accumulated_batches_weigh_as_one(tables, models, run, tmp_path):
     for name, examples in (("few", 40), ("many", 3)):
         run(*training(tables, models / "udgn", tmp_path / name, "rte"), "--max_examples", examples,
@@ -160,7 +160,6 @@ def test_accumulated_batches_weigh_as_one(tables, models, run, tmp_path):
         assert losses(tmp_path / "many", key) == pytest.approx(losses(tmp_path / "few", key), rel=1e-3)
 
 
-@pytest.mark.slow
 def test_stopped_run_goes_on_with_the_same_losses(tables, models, run, tmp_path):
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     arguments = [*training(tables, models / "structformer", whole, epochs=3), "--freeze_parser"]
@@ -174,7 +173,6 @@ def test_stopped_run_goes_on_with_the_same_losses(tables, models, run, tmp_path)
         assert losses(stopped, key) == pytest.approx(losses(whole, key), rel=1e-5)
 
 
-@pytest.mark.slow
 def test_what_is_saved_reads_raw_text(tables, models, run, tmp_path):
     run(*training(tables, models / "udgn", tmp_path, epochs=1), "--freeze_parser")
     row = {"sentence1": "the cat saw a dog", "sentence2": "a dog slept"}

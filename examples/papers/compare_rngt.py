@@ -1,8 +1,9 @@
 """
 What iterative refinement is worth: train graph refinement parsers with and without it and write one table.
 
-    python examples/compare_rngt.py --train_file train.conllu --validation_file dev.conllu --test_file test.conllu \\
-        --encoder bert-base-cased --seeds 1 2 3 --initial_model g2gt-en-ewt --output_dir runs/refinement -- --bf16
+    python examples/papers/compare_rngt.py --train_file train.conllu --validation_file dev.conllu \\
+        --test_file test.conllu --encoder bert-base-cased --seeds 1 2 3 --initial_model g2gt-en-ewt \\
+        --output_dir runs/refinement -- --bf16
 
 `SynTr` predicts all arcs at once and reads no graph. `empty-1`, `empty-2` and `empty-3` refine an empty graph in 1, 2
 and 3 rounds (`empty-1` is SynTr with other random numbers), `SynTr-1` and so on the trees of the SynTr of the same
@@ -53,7 +54,7 @@ from hf_structure.training.comparison import (
 )
 from hf_structure.training.scripts import run, write_text
 
-SCRIPT = Path(__file__).with_name("run_parsing.py")
+SCRIPT = Path(__file__).parents[1] / "run_parsing.py"
 SYNTR, EMPTY = "SynTr", "empty"
 LOSSES = ("cross_entropy", "tree")
 ROUNDS = (1, 2, 3)

@@ -2,8 +2,8 @@
 The experiments of the UDGN paper in miniature: train UDGN, UDGN without its parts and the models that it is compared
 with on the same text, and write tables and figures.
 
-    python examples/compare_udgn.py --train_file train.conllu --validation_file dev.conllu --test_file test.conllu \\
-        --seeds 1 2 3 4 --output_dir runs/udgn -- --bf16
+    python examples/papers/compare_udgn.py --train_file train.conllu --validation_file dev.conllu \\
+        --test_file test.conllu --seeds 1 2 3 4 --output_dir runs/udgn -- --bf16
 
 The groups of runs, of which `--groups` chooses:
 
@@ -41,7 +41,7 @@ from hf_structure.training.comparison import (
 )
 from hf_structure.training.scripts import run, write_text
 
-SCRIPT = Path(__file__).with_name("run_mlm.py")
+SCRIPT = Path(__file__).parents[1] / "run_mlm.py"
 OPTIONS = {"lr_scheduler_type": "cosine", "warmup_steps": 100, "early_stopping_patience": 0, "num_maskings": 2}
 # Small models learn faster with three times the rates of table 6, less dropout, and a parser of one layer.
 LEARNING_RATES = {"udgn": 3e-3, "structformer": 1e-3, "transformer": 1e-3}

@@ -40,6 +40,7 @@ def arguments(trained, corpus, tmp_path):
     return [trained / "udgn", f"small={trained / 'sf'}", *files, "--output_dir", tmp_path / "out"]
 
 
+@pytest.mark.smoke
 def test_scores_are_those_of_the_checkpoints(run, arguments, trained, corpus, tmp_path, capsys):
     run(*arguments)
     rows = list(load_sentences(corpus / "dev.conllu", punctuation="drop"))
@@ -71,7 +72,6 @@ def test_scores_are_those_of_the_checkpoints(run, arguments, trained, corpus, tm
     assert (tmp_path / "out" / "dynamics.svg").read_text().count("<svg") == 1
 
 
-@pytest.mark.slow
 def test_only_new_checkpoints_are_measured(run, script, arguments, trained, tmp_path, monkeypatch):
     copy = shutil.copytree(trained, tmp_path / "copy")
     arguments = [copy / "udgn", *arguments[2:]]
@@ -99,7 +99,6 @@ def test_only_new_checkpoints_are_measured(run, script, arguments, trained, tmp_
     assert measured == ["checkpoint-10"]
 
 
-@pytest.mark.slow
 def test_blimp_is_asked_of_every_checkpoint(run, script, arguments, monkeypatch, tmp_path):
     asked = []
 
@@ -122,7 +121,6 @@ def test_pairs_are_looked_for_before_anything_is_measured(run, script, arguments
         run(*arguments, "--blimp", "./none")
 
 
-@pytest.mark.slow
 def test_runs_are_called_by_their_whole_folder(run, script, arguments, trained, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(script, "measure", lambda *_: {"scores": {"perplexity": 3.0}, "heads": []})
     runs = [shutil.copytree(trained / "sf", tmp_path / f"mask-0.{tenths}") for tenths in (1, 5)]
@@ -142,7 +140,6 @@ def test_folders_without_checkpoints(run, arguments, trained, change, message):
         run(*change(trained, arguments[2:]))
 
 
-@pytest.mark.slow
 def test_other_files_in_the_same_folder_are_refused(run, arguments, corpus):
     run(*arguments[1:])
     other = [corpus / "train.conllu" if value == corpus / "dev.conllu" else value for value in arguments[1:]]
@@ -150,7 +147,6 @@ def test_other_files_in_the_same_folder_are_refused(run, arguments, corpus):
         run(*other)
 
 
-@pytest.mark.slow
 def test_a_collapsed_parser_is_warned_of(run, script, arguments, monkeypatch, caplog):
     monkeypatch.setattr(script, "COLLAPSED", 0.0)
     run(*arguments)

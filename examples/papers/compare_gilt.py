@@ -2,7 +2,7 @@
 GiLT's tables 1, 3, 4 and 6 in miniature: train GiLT and its baselines on the same text, score them on the same tests,
 and write one table.
 
-    python examples/compare_gilt.py --config examples/configs/gilt-small.json --train_file train.conllu \\
+    python examples/papers/compare_gilt.py --config examples/configs/gilt-small.json --train_file train.conllu \\
         --validation_file dev.conllu --test_file test.conllu --beam_size 1,20 --blimp FOLDER --suites FOLDER \\
         --output_dir runs/compare -- --bf16
 
@@ -57,7 +57,7 @@ from hf_structure.training.comparison import (
 )
 from hf_structure.training.scripts import load_object, run, save_whole, write_json, write_text
 
-HERE = Path(__file__).parent
+EXAMPLES = Path(__file__).parents[1]
 NEEDED = {  # of a configuration
     "model": (
         "model_type",
@@ -281,7 +281,7 @@ def train(name: str, seed: int, args: argparse.Namespace) -> None:
     check_sentences(name, args)
     files = {f"{part}_file": file for part, file in files_of(name, args).items()}
     named = {"tokenizer_name": tokenizer_folder(args), "seed": seed, "output_dir": folder, **files}
-    run_script(HERE / "run_clm.py", *args.options, **named, **training_options(name, seed, args))
+    run_script(EXAMPLES / "run_clm.py", *args.options, **named, **training_options(name, seed, args))
 
 
 def training_options(name: str, seed: int, args: argparse.Namespace) -> dict:
@@ -335,9 +335,9 @@ def evaluate(name: str, seed: int, args: argparse.Namespace) -> None:
     named = {"model": folder} | ({"beam_size": widest} if widest else {})
     if args.blimp and not (folder / "blimp" / "results.json").exists():
         data = {"data": args.blimp, "every": args.every}
-        run_script(HERE / "run_pairs.py", **named, **data, output_dir=folder / "blimp")
+        run_script(EXAMPLES / "run_pairs.py", **named, **data, output_dir=folder / "blimp")
     if args.suites and not (folder / "suites" / "results.json").exists():
-        run_script(HERE / "run_sg.py", **named, suites=args.suites, output_dir=folder / "suites")
+        run_script(EXAMPLES / "run_sg.py", **named, suites=args.suites, output_dir=folder / "suites")
 
 
 def beams(name: str, args: argparse.Namespace) -> list[int | None]:

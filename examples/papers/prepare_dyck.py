@@ -1,8 +1,8 @@
 """
 Makes a bracket language to train and test on: words of Dyck-k, drawn uniformly, with their trees.
 
-    python examples/prepare_dyck.py --kinds 4 --max_depth 4 --deeper 8 --min_length 10 --max_length 30 --longer 60 \\
-        --output dyck-4
+    python examples/papers/prepare_dyck.py --kinds 4 --max_depth 4 --deeper 8 --min_length 10 --max_length 30 \\
+        --longer 60 --output dyck-4
 
 Training words have from `--min_length` to `--max_length` brackets, and at most `--max_depth` are open at a time. The
 sets `dev` and `test` are of the same kind; words of `longer` are longer, up to `--longer`, but not deeper; words of

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The papers' sizes on one GPU: UDGN and StructFormer of 512 x 8, GiLT of 16 x 1024 beside its Transformer-XL.
 #
-#     DEV=en_ewt-dev.conllu TEST=en_ewt-test.conllu bash examples/paper_size.sh runs/paper train-*.txt.xz
+#     DEV=en_ewt-dev.conllu TEST=en_ewt-test.conllu bash examples/papers/paper_size.sh runs/paper train-*.txt.xz
 #
 # The first argument is the folder of all results, the others are raw text, as prepare_text.py reads it. DEV and TEST are
 # treebanks in CoNLL-U; no training sees their trees. The trees of GiLT's text are those of rngt-en-fast.
@@ -18,7 +18,7 @@ if [ $# -lt 2 ]; then
 fi
 : "${DEV:?a treebank in CoNLL-U for development}" "${TEST:?a treebank in CoNLL-U for the test}"
 output=$1 text=("${@:2}")
-examples=$(dirname "$0")
+examples=$(dirname "$0")/..
 options=(--num_train_epochs "${EPOCHS:-1}" --bf16 --eval_strategy steps --eval_steps 500
     --save_strategy steps --save_steps 500 --save_total_limit 1 --include_num_input_tokens_seen true
     --skip_memory_metrics false --validation_file "$DEV" --test_file "$TEST"

@@ -2,7 +2,7 @@
 Fine-tune a language model on a task of GLUE: a causal one, with or without dependency graphs (GiLT, section 4.3), or a
 masked one that induces structure (UDGN, section 4.5).
 
-    accelerate launch examples/run_glue.py --task rte --model_name_or_path runs/gilt-gpt2 \\
+    accelerate launch examples/papers/run_glue.py --task rte --model_name_or_path runs/gilt-gpt2 \\
         --dataset_name nyu-mll/glue --train_file train --validation_file validation --output_dir runs/gilt-gpt2-rte
 
 `--task` is `rte`, `sst2`, `mrpc` or `stsb`. Files are tables, .tsv without quotes or .json(l), whose columns are
@@ -15,7 +15,7 @@ regression on the final state of the prompt. GiLT first parses the prompts as it
 UDGN, StructFormer and its Transformer get a classifier of the mean of a sentence's word vectors, or of the means of
 two sentences, which are read apart. `--freeze_parser` trains all but the parser:
 
-    accelerate launch examples/run_glue.py --task stsb --model_name_or_path udgn-en --learning_rate 3e-4 \\
+    accelerate launch examples/papers/run_glue.py --task stsb --model_name_or_path udgn-en --learning_rate 3e-4 \\
         --train_file stsb-train.tsv --validation_file stsb-dev.tsv --test_file stsb-test.tsv sick-test.tsv \\
         --output_dir runs/udgn-stsb
 
@@ -30,7 +30,7 @@ given again.
 Without a training file a fine-tuned model is evaluated. A model that reads graphs is given those of the model it was
 trained from:
 
-    python examples/run_glue.py --task rte --model_name_or_path runs/gilt-gpt2-rte --parser runs/gilt-gpt2 \\
+    python examples/papers/run_glue.py --task rte --model_name_or_path runs/gilt-gpt2-rte --parser runs/gilt-gpt2 \\
         --dataset_name nyu-mll/glue --validation_file validation --output_dir runs/gilt-gpt2-rte
 """
 

@@ -1,4 +1,4 @@
-"""`examples/run_glue.py`: in process where that is enough, as a command where processes are the point."""
+"""`examples/papers/run_glue.py`: in process where that is enough, as a command where processes are the point."""
 
 import csv
 import json
@@ -147,14 +147,13 @@ def literal_likelihoods(model, tokenizer, words: list[str], labels: tuple[str, .
 # Training and evaluation
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("model", ["gilt", "gpt2"])
 def test_card_has_the_command_of_its_results(tables, models, run, tmp_path, monkeypatch, model):
     """Also the parser of prompts, which is the model before this training."""
     run(*training(tables, models / model, tmp_path / "run", epochs=1))
     card = (tmp_path / "run" / "README.md").read_text()
     python, path, *options = shlex.split(card.split("```bash\n")[-1].split("```")[0])
-    assert (python, path) == ("python", "examples/run_glue.py")
+    assert (python, path) == ("python", "examples/papers/run_glue.py")
     assert ("--parser" in options) == (model == "gilt")
     monkeypatch.chdir(tables)
     run(*options, "--use_cpu", "--output_dir", tmp_path / "evaluation")
@@ -195,7 +194,6 @@ def test_trains_saves_and_evaluates(tables, models, run, tmp_path, capsys, task,
         assert results(tmp_path / "again")[f"eval_{name}"] == pytest.approx(scores[f"eval_{name}"], rel=1e-4)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("task", "family"), [("mrpc", "gilt"), ("mrpc", "gpt2"), ("rte", "graft")])
 def test_the_likelier_word_is_predicted(tables, models, run, tmp_path, task, family):
     parser = [] if family == "gpt2" else ["--parser", models / family]
@@ -217,7 +215,6 @@ def test_the_likelier_word_is_predicted(tables, models, run, tmp_path, task, fam
     assert scores["eval_accuracy"] == pytest.approx(sum(right) / len(rows))
 
 
-@pytest.mark.slow
 def test_loss_of_training_is_that_of_the_label_tokens(tables, models, run, tmp_path):
     """The first step's, before anything is learned, over the whole table."""
     everything = ["--train_file", tables / "mrpc-dev.tsv", "--gradient_accumulation_steps", "500"]
@@ -232,7 +229,6 @@ def test_loss_of_training_is_that_of_the_label_tokens(tables, models, run, tmp_p
     assert losses(tmp_path)[0] == pytest.approx(total / tokens, rel=1e-3)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("task", ["mrpc", "stsb"])
 def test_accumulated_batches_weigh_as_one(tables, models, run, tmp_path, task):
     arguments = ["--gradient_accumulation_steps", "500", "--lr_scheduler_type", "constant"]
@@ -257,7 +253,6 @@ def parses(script, monkeypatch) -> list[int]:
     return counts
 
 
-@pytest.mark.slow
 def test_prompts_are_parsed_once(tables, models, run, tmp_path, script, monkeypatch):
     counts = parses(script, monkeypatch)
     cache = ["--parse_cache", tmp_path / "parses"]
@@ -282,7 +277,6 @@ def test_training_reads_the_parsed_graphs(tables, models, run, tmp_path):
     assert losses(tmp_path / "gilt") != pytest.approx(losses(tmp_path / "other"), rel=1e-4)
 
 
-@pytest.mark.slow
 def test_parsing_goes_on_where_it_stopped(tables, models, run, tmp_path, script, monkeypatch):
     monkeypatch.setattr(script, "PIECE", 5)
     search, counts = GiLTForCausalLM.beam_search, []
@@ -305,7 +299,6 @@ def test_parsing_goes_on_where_it_stopped(tables, models, run, tmp_path, script,
 # Stopping and going on
 
 
-@pytest.mark.slow
 def test_stopped_run_goes_on_with_the_same_losses(tables, models, run, tmp_path):
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     run(*training(tables, models / "gilt", whole, "stsb", epochs=3))
@@ -325,7 +318,6 @@ def test_folder_of_another_task_is_refused(tables, models, run, tmp_path):
         run(*training(tables, models / "gpt2", tmp_path, "mrpc", epochs=1))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("task", ["mrpc", "stsb"])
 def test_two_processes_learn_what_one_does(tables, models, run, tmp_path, task):
     one, two = tmp_path / "one", tmp_path / "two"
@@ -366,6 +358,7 @@ def test_glue_of_the_hub(tables, models, run, tmp_path):
         run(*model, *files, "--test_file", "nonsense", "--output_dir", tmp_path / "test")
 
 
+@pytest.mark.smoke
 def test_other_tables(tables, models, run, tmp_path):
     rows = made_table("sst2", 12, 1)
     names = {"text": "sentence", "sentiment": "label"}
@@ -494,7 +487,7 @@ def test_help_begins_with_our_options(run, capsys):
     with pytest.raises(SystemExit):
         run("--help")
     text = capsys.readouterr().out
-    assert "accelerate launch examples/run_glue.py --task rte --model_name_or_path runs/gilt-gpt2 \\\n" in text
+    assert "accelerate launch examples/papers/run_glue.py --task rte --model_name_or_path runs/gilt-gpt2 \\\n" in text
     names = ("config", "parser", "train_file", "task", "max_examples", "seed")
     places = [re.search(rf"^  --{name}[ ,]", text, re.MULTILINE).start() for name in names]
     assert places == sorted(places)

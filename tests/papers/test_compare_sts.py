@@ -1,4 +1,4 @@
-"""`examples/compare_sts.py`: the tables, and that what is done is not done again."""
+"""`examples/papers/compare_sts.py`: the tables, and that what is done is not done again."""
 
 import json
 from pathlib import Path
@@ -69,6 +69,7 @@ def test_every_run_is_done_once(compare, calls, tmp_path):
     assert [name for name, *_ in calls[6:]] == ["udgn-en-seed1"]
 
 
+@pytest.mark.smoke
 def test_tables_are_of_all_pairs_and_of_unseen_ones(compare, calls, tmp_path, capsys):
     compare("--seeds", "3")
     lines = capsys.readouterr().out.splitlines()

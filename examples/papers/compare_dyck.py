@@ -1,8 +1,8 @@
 """
 How well language models with structure learn bracket languages, and which trees they induce of them.
 
-    python examples/prepare_dyck.py --kinds 4 --output dyck-4
-    python examples/compare_dyck.py --language dyck-4 --seeds 1 2 --output_dir runs/dyck-4 -- --bf16
+    python examples/papers/prepare_dyck.py --kinds 4 --output dyck-4
+    python examples/papers/compare_dyck.py --language dyck-4 --seeds 1 2 --output_dir runs/dyck-4 -- --bf16
 
 Masked models that induce trees, `udgn` and `structformer`, with the `transformer` that StructFormer's paper compares
 with; causal ones: `gilt` and `pushdown`, which are given the true dependencies or constituents in training and predict
@@ -61,7 +61,7 @@ from hf_structure.training.comparison import (
 )
 from hf_structure.training.scripts import run, save_whole, write_json, write_text
 
-HERE = Path(__file__).parent
+EXAMPLES = Path(__file__).parents[1]
 MODELS = ("udgn", "structformer", "transformer", "gilt", "pushdown", "transformer-xl", "gpt2")
 MASKED = MODELS[:3]
 TESTS = ("test", "longer", "deeper")
@@ -129,7 +129,7 @@ def train(model: str, folder: Path, seed: int, args: argparse.Namespace, options
     named = {**OPTIONS, **files, "num_train_epochs": args.num_train_epochs, "seed": seed, "output_dir": folder}
     if model in MASKED:
         settings = {"model_type": model, "config_overrides": shape(model, args)}
-        run_script(HERE / "run_mlm.py", *options, **named, **settings)
+        run_script(EXAMPLES / "run_mlm.py", *options, **named, **settings)
         return
     tokenizer = tokenizer_folder(args)
     if model == "gpt2":
@@ -142,7 +142,7 @@ def train(model: str, folder: Path, seed: int, args: argparse.Namespace, options
         settings = {"base_model": base, "graph_layers": 0, "base_learning_rate": OPTIONS["learning_rate"]}
     else:
         settings = {"model_type": model, "config_overrides": shape(model, args)}
-    run_script(HERE / "run_clm.py", *options, **named, **settings, tokenizer_name=tokenizer)
+    run_script(EXAMPLES / "run_clm.py", *options, **named, **settings, tokenizer_name=tokenizer)
 
 
 def closing_brackets(word: Sequence[str]) -> list[Bracket]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from running import ENVIRONMENT, EXAMPLES, made_sentence
 
-SCRIPT = EXAMPLES / "paper_size.sh"
+SCRIPT = EXAMPLES / "papers" / "paper_size.sh"
 PATHS = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
 
@@ -17,6 +17,7 @@ def call(*arguments, **variables) -> subprocess.CompletedProcess:
     return subprocess.run(["bash", SCRIPT, *arguments], env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.smoke
 def test_what_is_missing_is_said(tmp_path):
     assert call(tmp_path).stderr.startswith("usage: DEV=dev.conllu TEST=test.conllu bash ")
     assert "DEV: a treebank in CoNLL-U for development" in call(tmp_path / "out", "text.txt").stderr
@@ -24,7 +25,6 @@ def test_what_is_missing_is_said(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.slow
 def test_all_models_are_trained_once(tmp_path):
     """All sizes as they are, for two updates of a few words."""
     rng = random.Random(0)

@@ -2,9 +2,9 @@
 StructFormer's tables 1, 2, 4 and 6 in miniature: train StructFormer with several relations and mask rates, UDGN and
 the Transformer on the same text, and write one table.
 
-    python examples/compare_structformer.py --train_file train.mrg --validation_file dev.mrg --test_file test.mrg \\
-        --test_trees stanford=test.stanford.conllu conll=test.conll.conllu --seeds 1 2 3 4 --output_dir runs/compare \\
-        -- --bf16
+    python examples/papers/compare_structformer.py --train_file train.mrg --validation_file dev.mrg \\
+        --test_file test.mrg --test_trees stanford=test.stanford.conllu conll=test.conll.conllu \\
+        --seeds 1 2 3 4 --output_dir runs/compare -- --bf16
 
 The trees of the test files are compared with: constituents from `--test_file` (brackets), dependencies from
 `--test_trees` (CoNLL-U with the same sentences), those of each annotation in columns of their own. Of several
@@ -33,7 +33,7 @@ from hf_structure.training.comparison import (
 )
 from hf_structure.training.scripts import run, write_text
 
-SCRIPT = Path(__file__).with_name("run_mlm.py")
+SCRIPT = Path(__file__).parents[1] / "run_mlm.py"
 SHAPE = {"num_hidden_layers": 4, "num_attention_heads": 4}
 OPTIONS = {
     "min_frequency": 3,

@@ -2,7 +2,7 @@
 Sentence similarity (UDGN, table 5): fine-tune masked models on the STS Benchmark, with the parser trained further and
 frozen, and compare them on STS 2012 to 2016, the STS Benchmark and SICK relatedness.
 
-    python examples/compare_sts.py --models udgn-en structformer-en runs/transformer --data sts --seeds 1 2 \\
+    python examples/papers/compare_sts.py --models udgn-en structformer-en runs/transformer --data sts --seeds 1 2 \\
         --output_dir runs/sts -- --use_cpu
 
 The folder `--data` holds tables with columns `sentence1`, `sentence2` and `score`: `stsb-train.tsv`, `stsb-dev.tsv`,

@@ -97,6 +97,7 @@ def test_models_differ_in_what_is_compared_alone(compare, no_figures, calls):
     assert {call["num_train_epochs"] for call in calls} == {3.0}
 
 
+@pytest.mark.smoke
 def test_tables(compare, no_figures, capsys):
     compare("--groups", "models", "masks", "--seeds", "1", "3")
     lines = rows(capsys.readouterr().out)
@@ -128,7 +129,6 @@ def test_no_figure_before_a_run_has_ended(compare, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.slow
 def test_a_run_in_earnest(corpus, tmp_path, monkeypatch):
     """The options are those of the training script, and every switch makes a model that learns."""
 

@@ -51,6 +51,7 @@ def folders(calls) -> list[str]:
     return [named["output_dir"].name for _, _, named in calls]
 
 
+@pytest.mark.smoke
 def test_every_variant_is_trained_once(compare, calls, tmp_path, capsys):
     compare("compare_g2gt", "--", "--bf16")
     assert folders(calls) == [f"{name}-seed1" for name in ("DepTr", "DepTr+H", "DepTr+CH", "G2G", "G2CLS")]
@@ -199,6 +200,7 @@ def test_refinement_with_both_losses(compare_rngt, calls):
     assert not any(name.startswith("initial") for _, _, named in calls for name in named)
 
 
+@pytest.mark.smoke
 def test_all_rows(compare_rngt, calls, capsys):
     compare_rngt("--losses", "tree", "--initial_model", "models/other")
     rows = [line.strip("| ").split(" | ")[:3] for line in capsys.readouterr().out.splitlines()[2:]]
@@ -278,7 +280,6 @@ def test_trees_of_three_files(compare_rngt, capsys):
     )
 
 
-@pytest.mark.slow
 def test_refinement_of_trees_of_syntr(corpus, tmp_path, monkeypatch, in_this_process):
     """Trained, parsed and refined in earnest."""
     files = [f"--{name}_file={corpus}/dev.conllu" for name in PARTS]
@@ -371,7 +372,6 @@ def test_gilt_and_its_baselines(compare_gilt, tmp_path, capsys):
     assert compare_gilt(*options) == []
 
 
-@pytest.mark.slow
 def test_further_training_on_other_text(compare_gilt, corpus, tmp_path, capsys):
     """The tokenizer and the first training have the text of all; what follows, and its arcs, are of the other."""
     texts = (f"{corpus}/train.conllu", f"{corpus}/dev.conllu")
@@ -429,7 +429,6 @@ def formalisms(corpus, tmp_path) -> list[str]:
     return options
 
 
-@pytest.mark.slow
 def test_rows_have_the_names_of_their_formalisms(compare_gilt, formalisms, corpus, tmp_path, capsys):
     """Each is a GiLT on its own graphs; the text, the tokenizer and what is scored are those of all."""
     brackets = f"pushdown={corpus}/train.mrg,{corpus}/dev.mrg,{corpus}/dev.mrg"
@@ -497,6 +496,7 @@ def test_pushdown_has_the_shape_of_gilt(tmp_path, monkeypatch):
     PushdownLMConfig(**scratch["config_overrides"])
 
 
+@pytest.mark.smoke
 def test_rows_of_gilt_over_seeds(tmp_path, monkeypatch):
     script = load_script("compare_gilt")
     monkeypatch.setattr(script, "arcs_a_sentence", lambda *_: 8.0)
@@ -600,6 +600,7 @@ def test_two_annotations_in_one_table_over_seeds(compare_structformer, calls, co
     assert len(calls) == 12
 
 
+@pytest.mark.smoke
 def test_one_annotation_needs_no_name(compare_structformer, calls, corpus, capsys):
     compare_structformer("--runs", "transformer", "--test_trees", f"{corpus}/dev.conllu")
     assert [named["output_dir"].name for _, _, named in calls] == ["transformer-seed1", "trees"]
@@ -649,7 +650,6 @@ def compare_sizes(calls, monkeypatch, tmp_path):
     return compare
 
 
-@pytest.mark.slow
 def test_smaller_texts_are_parts_of_larger_ones(compare_sizes, calls, tmp_path, capsys):
     arguments = ["--configs", "a/udgn.json", "--sizes", "200", "20", "--seeds", "1", "3"]
     compare_sizes(*arguments, "--", "--bf16")
@@ -668,14 +668,12 @@ def test_smaller_texts_are_parts_of_larger_ones(compare_sizes, calls, tmp_path, 
     assert len(calls) == 4
 
 
-@pytest.mark.slow
 def test_constituents_are_of_a_file_of_their_own(compare_sizes, calls, capsys):
     compare_sizes("--configs", "a.json", "--sizes", "100", "--test_brackets", "test.mrg")
     assert [named["test_file"] for _, _, named in calls] == ["test.conllu", "test.mrg"]
     assert capsys.readouterr().out.splitlines()[-1] == "| a | 100 | 1 | 11.0 | - | 10.0 | - | - | 40.0 | - |"
 
 
-@pytest.mark.slow
 def test_minimal_pairs_are_scored_once(compare_sizes, calls, tmp_path, capsys):
     arguments = ["--configs", "a.json", "--sizes", "100", "--blimp", "blimp", "--every", "10"]
     compare_sizes(*arguments)
@@ -705,6 +703,7 @@ def test_a_corpus_that_is_too_small_or_another_one(compare_sizes, tmp_path):
         compare_sizes("--configs", "a.json", "--sizes", "50")
 
 
+@pytest.mark.smoke
 def test_what_texts_are_made_of_is_written_before_them(compare_sizes, tmp_path, monkeypatch):
     """Or else texts of a run that was killed then might be taken for those of other files."""
 

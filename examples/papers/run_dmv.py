@@ -2,7 +2,8 @@
 The dependency model with valence (DMV, Klein and Manning 2004), the classical baseline of grammar induction: it learns
 by EM, from tags alone, which dependents words take on which side, and when they stop.
 
-    python examples/run_dmv.py --train_file train.conllu --test_file test.conllu --column xpos --random_seeds 1 2 3 4
+    python examples/papers/run_dmv.py --train_file train.conllu --test_file test.conllu --column xpos \\
+        --random_seeds 1 2 3 4
 
 A word generates its dependents on each side from the nearest to the farthest. Before each it chooses whether to stop,
 knowing its tag, the side, and whether it has a dependent there already (valence):

@@ -1,7 +1,7 @@
 """
 A learning curve: train models on ever more of a corpus and write one table and one figure (UDGN paper, table 9).
 
-    python examples/compare_corpus_sizes.py --train_file corpus.txt --validation_file dev.conllu \\
+    python examples/papers/compare_corpus_sizes.py --train_file corpus.txt --validation_file dev.conllu \\
         --test_file test.conllu --test_brackets test.mrg --configs udgn-en.json structformer-en.json \\
         --sizes 300000 1000000 3000000 --seeds 1 2 --output_dir runs/sizes -- --max_steps 3000 --bf16
 
@@ -35,8 +35,8 @@ from hf_structure.training.comparison import (
 )
 from hf_structure.training.scripts import check_same_run, file_digests, run, write_json, write_text
 
-SCRIPT = Path(__file__).with_name("run_mlm.py")
-BLIMP = Path(__file__).with_name("run_pairs.py")
+SCRIPT = Path(__file__).parents[1] / "run_mlm.py"
+BLIMP = Path(__file__).parents[1] / "run_pairs.py"
 COLUMNS = {
     "perplexity": "perplexity",
     "UAS": "uas",

@@ -1,8 +1,8 @@
 """
 Table 2 of the Graph-to-Graph Transformer in miniature: train its variants on one treebank and write one table.
 
-    python examples/compare_g2gt.py --train_file train.conllu --validation_file dev.conllu --test_file test.conllu \\
-        --seeds 1 2 3 --output_dir runs/table2 -- --bf16
+    python examples/papers/compare_g2gt.py --train_file train.conllu --validation_file dev.conllu \\
+        --test_file test.conllu --seeds 1 2 3 --output_dir runs/table2 -- --bf16
 
 DepTr reads stack and buffer alone; +H adds the history of actions and +CH the composition of words with their
 dependents; G2G reads the graph made so far as well, and G2CLS is G2G that predicts from the start symbol (and counts
@@ -31,7 +31,7 @@ from hf_structure.training.comparison import (
 )
 from hf_structure.training.scripts import run, write_text
 
-SCRIPT = Path(__file__).with_name("run_parsing.py")
+SCRIPT = Path(__file__).parents[1] / "run_parsing.py"
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -4,11 +4,12 @@ import runpy
 from pathlib import Path
 
 import pytest
+from running import EXAMPLES
 
 from hf_structure.corpora.dyck import DyckLanguage, dependencies, depths
 from hf_structure.text.formats import load_sentences
 
-EXAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "prepare_dyck.py"))
+EXAMPLE = runpy.run_path(str(EXAMPLES / "papers" / "prepare_dyck.py"))
 OPTIONS = ["--kinds", "2", "--max_depth", "3", "--deeper", "5", "--min_length", "6", "--max_length", "12"]
 OPTIONS += ["--longer", "20", "--train", "60", "--test", "25"]
 
@@ -59,6 +60,7 @@ def test_words_of_any_depth(tmp_path):
     assert not set(map(tuple, words_of(tmp_path, "deeper"))) & set(map(tuple, words_of(tmp_path, "train")))
 
 
+@pytest.mark.smoke
 def test_all_formats_hold_the_same_words_and_their_trees(language):
     """Nothing of a word is taken for punctuation, which training scripts drop."""
     words = words_of(language, "train")

@@ -78,7 +78,6 @@ def compare(language, monkeypatch, tmp_path):
     return compare
 
 
-@pytest.mark.slow
 def test_all_models_are_trained_and_tested_once(compare, tmp_path, capsys):
     models = ["structformer", "gilt", "gpt2"]
     arguments = ["--seeds", "3", "--models", *models]
@@ -98,7 +97,6 @@ def test_all_models_are_trained_and_tested_once(compare, tmp_path, capsys):
     assert len(compare.calls) == 3
 
 
-@pytest.mark.slow
 def test_constituents_are_what_pushdown_is_told_and_tested_on(compare, capsys):
     compare("--models", "pushdown")
     [(script, _, named)] = compare.calls
@@ -108,6 +106,7 @@ def test_constituents_are_what_pushdown_is_told_and_tested_on(compare, capsys):
     assert [cell == "-" for cell in row[3:]] == [False, False, True, True, False]
 
 
+@pytest.mark.smoke
 def test_the_far_and_the_right_ones_are_counted(compare, tmp_path):
     compare("--models", "transformer")
     results = json.loads((tmp_path / "transformer-seed1" / "longer.json").read_text())
@@ -153,7 +152,6 @@ def test_with_one_kind_a_closing_bracket_is_set_against_an_opening_one(monkeypat
     assert found == [(1, 2, True), (3, 1, False), (1, 1, True)]
 
 
-@pytest.mark.slow
 def test_with_one_kind_masked_models_alone_are_asked(compare, tmp_path, monkeypatch):
     """A causal model cannot know whether another bracket opens."""
     monkeypatch.setattr(compare.script, "count_kinds", lambda args: 1)
@@ -190,7 +188,6 @@ def test_masked_log_probs_are_those_of_the_masked_bracket(compare, tmp_path):
     assert found == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.slow
 @torch.no_grad()
 def test_causal_log_probs_are_those_after_what_is_before(compare, tmp_path):
     script = compare("--models", "gilt", "gpt2")

@@ -2,7 +2,8 @@
 How a masked language model learns sentence structure: all checkpoints of training runs, as a table and a figure.
 
     python examples/run_mlm.py ... --output_dir runs/udgn --save_strategy steps --save_steps 100 --save_total_limit 99
-    python examples/run_dynamics.py runs/udgn structformer=runs/sf --test_file dev.conllu --output_dir runs/dynamics
+    python examples/papers/run_dynamics.py runs/udgn structformer=runs/sf --test_file dev.conllu \\
+        --output_dir runs/dynamics
 
 Of each `checkpoint-*` of each run: the masked perplexity of the test file; where that has dependencies, UAS and UUAS
 of the model's trees (by `config.tree_objective`) and of argmax heads; with `--test_brackets`, UF1; with `--blimp`, the
@@ -51,7 +52,7 @@ from hf_structure.training.scripts import (
 
 logger = logging.getLogger("run_dynamics")
 
-BLIMP = Path(__file__).with_name("run_pairs.py")
+BLIMP = Path(__file__).parents[1] / "run_pairs.py"
 TENTH = 10
 AGREEMENT = "agreement"
 COMMONEST = "commonest_head"

@@ -146,6 +146,7 @@ def treebank(tmp_path):
     return tmp_path / "trees.conllu"
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("column", ["upos", "xpos"])
 def test_script(treebank, tmp_path, capsys, column):
     options = [
