@@ -72,7 +72,7 @@ OTHER = Kind(None, LOAD)
 
 def family_of(config: dict) -> Family | None:
     """The family of a configuration, if it is known."""
-    return FAMILIES.get(config.get("model_type", "").removesuffix("_release"))
+    return FAMILIES.get(config.get("model_type", ""))
 
 
 def kind_of(config: dict) -> Kind:

@@ -7,11 +7,16 @@ is not deleted. Decisions look at the front of the buffer too, each through a la
 labels, and words are composed, if at all, with `[NULL]` before they have a dependent.
 """
 
-import torch
-from torch import nn
+from typing import Literal
 
+import torch
+from huggingface_hub.dataclasses import strict
+from torch import nn
+from transformers import AutoConfig, AutoModel
+
+from hf_structure import AutoModelForDependencyParsing
 from hf_structure.algorithms.transitions import SHIFT, TransitionStates
-from hf_structure.conversion.configuration_released import ReleasedG2GTransformerConfig
+from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
 from hf_structure.models.g2g_transformer.modeling_g2g_transformer import G2GTransformerForParsing, G2GTransformerModel
 from hf_structure.models.g2g_transformer.states_g2g_transformer import (
     BUFFER,
@@ -32,6 +37,30 @@ from hf_structure.modules.calls import uncompiled
 from hf_structure.modules.dropout import Dropout
 
 FIRST = NULL + 1  # the first word as it was at first
+
+
+@strict
+class ReleasedG2GTransformerConfig(G2GTransformerConfig):
+    r"""
+    Configuration of [`ReleasedG2GTransformerForParsing`], see there. Arguments are those of [`G2GTransformerConfig`];
+    `composition="latest"` composes words with their latest dependent only, from plain embeddings.
+    """
+
+    model_type = "g2g_transformer_release"
+
+    composition: Literal["latest", "none"] = "none"
+
+    @property
+    def max_words(self) -> int:
+        """Words of the longest sentence that the slots suffice for."""
+        return (self.max_position_embeddings - 4) // (3 if self.use_graph_input else 2)
+
+    def validate_release(self):
+        """Raises `ValueError` for what the released code has not."""
+        if not (self.labelled and self.use_graph_output):
+            raise ValueError("the released parser needs labelled and use_graph_output")
+        if self.use_history and self.history_size != self.hidden_size:
+            raise ValueError(f"the history reads labels: history_size {self.history_size} must be hidden_size")
 
 
 def released_lengths(states: TransitionStates, deleted: bool) -> torch.Tensor:
@@ -196,3 +225,8 @@ class ReleasedG2GTransformerForParsing(G2GTransformerForParsing):
 
     def classify(self, state: torch.Tensor, history: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
         return self.exist_classifier(state, history), self.relation_classifier(state[:, 1:], history)
+
+
+AutoConfig.register(ReleasedG2GTransformerConfig.model_type, ReleasedG2GTransformerConfig, exist_ok=True)
+AutoModel.register(ReleasedG2GTransformerConfig, ReleasedG2GTransformerModel, exist_ok=True)
+AutoModelForDependencyParsing.register(ReleasedG2GTransformerConfig, ReleasedG2GTransformerForParsing, exist_ok=True)

@@ -6,11 +6,12 @@ from typing import Any
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from hf_structure.conversion.checkpoint import Checkpoint
-from hf_structure.conversion.entries import Entry, Source, fill, renamed
-from hf_structure.conversion.vocabularies import Vocabulary
 from hf_structure.models.udgn.configuration_udgn import UDGNConfig
 from hf_structure.models.udgn.modeling_udgn import UDGNForMaskedLM
+
+from .checkpoint import Checkpoint
+from .entries import Entry, Source, fill, renamed
+from .vocabularies import Vocabulary
 
 EDGE_FLOOR = 1e-6  # what the release adds to every edge
 LSTM = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")

@@ -6,8 +6,9 @@ from typing import NamedTuple, TypeVar
 import torch
 from transformers import PreTrainedModel
 
-from hf_structure.conversion.checkpoint import Checkpoint
 from hf_structure.modules.pretrained_encoder import BERT_LAYER
+
+from .checkpoint import Checkpoint
 
 AT_ONCE = 12  # names in a message
 Model = TypeVar("Model", bound=PreTrainedModel)

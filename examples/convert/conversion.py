@@ -10,14 +10,14 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_structure.conversion.checkpoint import Checkpoint, read_checkpoint
-from hf_structure.conversion.entries import Source
-from hf_structure.conversion.g2g_transformer import G2GT
-from hf_structure.conversion.gilt import GILT
-from hf_structure.conversion.rng_transformer import RNGT
-from hf_structure.conversion.structformer import STRUCTFORMER
-from hf_structure.conversion.udgn import UDGN
-from hf_structure.conversion.vocabularies import Vocabulary
+from .checkpoint import Checkpoint, read_checkpoint
+from .entries import Source
+from .g2g_transformer import G2GT
+from .gilt import GILT
+from .rng_transformer import RNGT
+from .structformer import STRUCTFORMER
+from .udgn import UDGN
+from .vocabularies import Vocabulary
 
 KINDS: dict[str, Source] = {"udgn": UDGN, "structformer": STRUCTFORMER, "g2gt": G2GT, "rngt": RNGT, "gilt": GILT}
 LENGTHS = (1, 2, 7, 20)  # of compared sentences

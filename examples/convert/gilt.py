@@ -7,11 +7,12 @@ from typing import Any
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from hf_structure.conversion.checkpoint import Checkpoint
-from hf_structure.conversion.entries import Entry, Source, fill, renamed, stacked
-from hf_structure.conversion.vocabularies import Vocabulary, piece_tokenizer, saved_tokenizer
 from hf_structure.models.gilt.configuration_gilt import GiLTConfig
 from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM
+
+from .checkpoint import Checkpoint
+from .entries import Entry, Source, fill, renamed, stacked
+from .vocabularies import Vocabulary, piece_tokenizer, saved_tokenizer
 
 SIGNATURES = ("dec_attn.qkv_net.0.weight", "attn.embed_k_net.weight")
 FEATURES = ("degree", "depth", "distance")  # in the order of the release

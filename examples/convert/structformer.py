@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from hf_structure.conversion.checkpoint import Checkpoint
-from hf_structure.conversion.entries import Entry, Source, fill, renamed, stacked
-from hf_structure.conversion.vocabularies import Vocabulary
 from hf_structure.models.structformer.configuration_structformer import StructFormerConfig
 from hf_structure.models.structformer.modeling_structformer import StructFormerForMaskedLM
+
+from .checkpoint import Checkpoint
+from .entries import Entry, Source, fill, renamed, stacked
+from .vocabularies import Vocabulary
 
 RELATIONS = {"head": "parent", "child": "dependent", "cibling": "sibling"}  # in the order of the weights
 LAYER = {

@@ -8,7 +8,6 @@ from typing import Any
 from tokenizers import models
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase, TokenizersBackend
 
-from hf_structure.conversion.pickles import attributes, read_pickle
 from hf_structure.text.tokenization import (
     SPECIAL_TOKENS,
     SUBWORD_SPECIAL_TOKENS,
@@ -16,6 +15,8 @@ from hf_structure.text.tokenization import (
     subword_tokenizer,
     unigram_backend,
 )
+
+from .pickles import attributes, read_pickle
 
 PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".bin", ".tag")
 

@@ -11,7 +11,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from hf_structure.conversion.pickles import attributes, read_pickle
+from .pickles import attributes, read_pickle
 
 WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
 WEIGHTS = ("model", "state_dict", "model_state_dict")  # names in checkpoints

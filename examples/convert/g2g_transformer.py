@@ -8,12 +8,12 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerBase, TokenizersBackend
 
 from hf_structure.algorithms.transitions import LEFT_ARC, RIGHT_ARC, SHIFT, SWAP
-from hf_structure.conversion.checkpoint import Checkpoint
-from hf_structure.conversion.configuration_released import ReleasedG2GTransformerConfig
-from hf_structure.conversion.entries import Entry, Source, bert_layer, fill, renamed
-from hf_structure.conversion.pickles import attributes, read_pickle
-from hf_structure.conversion.released_g2g_transformer import ReleasedG2GTransformerForParsing
-from hf_structure.conversion.vocabularies import Vocabulary
+
+from .checkpoint import Checkpoint
+from .entries import Entry, Source, bert_layer, fill, renamed
+from .pickles import attributes, read_pickle
+from .released_g2g_transformer import ReleasedG2GTransformerConfig, ReleasedG2GTransformerForParsing
+from .vocabularies import Vocabulary
 
 # how the release marks tags and labels among words
 TAG = "<p>:"

@@ -7,12 +7,11 @@ from typing import Any, cast
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from hf_structure.conversion.checkpoint import Checkpoint
-from hf_structure.conversion.configuration_released import ReleasedRNGTransformerConfig
-from hf_structure.conversion.entries import Entry, Source, bert_layer, fill, renamed
-from hf_structure.conversion.pickles import attributes, read_pickle
-from hf_structure.conversion.released_rng_transformer import ReleasedRNGTransformerForParsing
-from hf_structure.conversion.vocabularies import Vocabulary, saved_tokenizer
+from .checkpoint import Checkpoint
+from .entries import Entry, Source, bert_layer, fill, renamed
+from .pickles import attributes, read_pickle
+from .released_rng_transformer import ReleasedRNGTransformerConfig, ReleasedRNGTransformerForParsing
+from .vocabularies import Vocabulary, saved_tokenizer
 
 NETWORKS = ("parser_graph.", "parser_baseline.")  # the one that reads graphs, and that of the first round
 SOURCE = "bertmodel."  # the BERT that training began with is saved beside the parser
