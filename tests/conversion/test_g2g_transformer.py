@@ -144,13 +144,6 @@ def test_settings_that_the_release_has_not(settings, message):
         ReleasedG2GTransformerConfig(id2label={0: "root"}, **(sizes | settings))
 
 
-@pytest.mark.parametrize("kind", [hf_structure.G2GTransformerConfig, hf_structure.RNGTransformerConfig])
-def test_checkpoints_of_older_conversions_are_to_be_converted_again(kind):
-    assert not hasattr(kind(layout="paper", id2label={0: "root"}), "layout")
-    with pytest.raises(ValueError, match="convert the original checkpoint again"):
-        kind(layout="release", id2label={0: "root"})
-
-
 @pytest.mark.parametrize(("graph", "composition"), [(True, False), (False, True)])
 @torch.no_grad()
 def test_auto_classes_load_what_was_saved(graph, composition, tmp_path, dictionary):
