@@ -5,13 +5,13 @@ A learning curve: train models on ever more of a corpus and write one table and 
         --test_file test.conllu --test_brackets test.mrg --configs udgn-en.json structformer-en.json \\
         --sizes 300000 1000000 3000000 --seeds 1 2 --output_dir runs/sizes -- --max_steps 3000 --bf16
 
-The sentences of the training files are shuffled once, and every size is a beginning of them, so that smaller texts are
+The sentences of the training files are shuffled once, and each size takes the first of them, so that smaller texts are
 parts of larger ones. All models have the vocabulary of the largest. Dependencies are compared with the trees of
 `--test_file`, constituents with those of `--test_brackets` (optional). With `--blimp`, minimal pairs are scored, by
-pseudo-log-likelihood (see `run_pairs.py`). What follows `--` goes to `run_mlm.py` as it is, in every run, for example
-a number of steps that is the same for all sizes; without it, each run has the epochs of its configuration. A run that
-is finished is not done again, and one that was stopped goes on from its last checkpoint: give the same command again.
-The table is printed, and written to `table.md`, and the figure to `curve.svg`, whenever a run ends.
+pseudo-log-likelihood (see `run_pairs.py`). Options after `--` are passed to `run_mlm.py` in every run, for example the
+same number of steps for all sizes; otherwise each run has the epochs of its configuration. Finished runs are skipped,
+and interrupted ones resume from their last checkpoint: repeat the same command. The table is printed, and written to
+`table.md`, and the figure to `curve.svg`, whenever a run ends.
 """
 
 import argparse
@@ -87,7 +87,7 @@ def make_texts(args: argparse.Namespace) -> dict[int, Path]:
 
 
 def train(config: Path, text: Path, vocabulary: Path, seed: int, args: argparse.Namespace, options: list[str]) -> None:
-    """Trains a model and evaluates it on the test files, as far as that is not done."""
+    """Trains a model and evaluates it on the test files, unless that is done."""
     folder = run_folder(args, config, int(text.stem), seed)
     if not (folder / "test_results.json").exists():
         run_script(
@@ -112,7 +112,7 @@ def run_folder(args: argparse.Namespace, config: str | Path, size: int, seed: in
 
 
 def results(args: argparse.Namespace, config: str, size: int) -> list[dict[str, float]]:
-    """What runs have found with each seed."""
+    """Results of the runs with each seed."""
     return [results_of(run_folder(args, config, size, seed)) for seed in args.seeds]
 
 
@@ -127,7 +127,7 @@ def results_of(folder: Path) -> dict[str, float]:
 
 
 def table(args: argparse.Namespace) -> str:
-    """The table so far, in Markdown."""
+    """Current table, in Markdown."""
     rows = []
     for config, size in product(args.configs, sorted(args.sizes)):
         if cells := score_cells(results(args, config, size), COLUMNS.values()):

@@ -7,21 +7,20 @@ How well language models with structure learn bracket languages, and which trees
 Masked models that induce trees, `udgn` and `structformer`, with the `transformer` that StructFormer's paper compares
 with; causal ones: `gilt` and `pushdown`, which are given the true dependencies or constituents in training and predict
 them in tests, their `transformer-xl` without trees, and `gpt2`, a small model of GPT-2's architecture. All are trained
-from scratch on `train.conllu`, or `train.mrg`, by `run_mlm.py` and `run_clm.py`, which get what follows `--` as it is.
+from scratch on `train.conllu`, or `train.mrg`, by `run_mlm.py` and `run_clm.py`, which get the options after `--`.
 
 Tested are `test` (as in training), `longer` and `deeper`, of each the first `--words` words. `closing`: how often the
 right type is the likeliest of all closing brackets, given that one comes, over the closing brackets of the texts
 (chance: one in as many as there are kinds); of causal models after what is before it, of masked ones with it masked
-and all others seen. `far`: the same of those that close a bracket more than 10 places before. With one kind there are
-no types: `closing` says then how often a masked model holds a closing bracket likelier than an opening one. Of causal
-models it is not asked, as both may come. Of the trees UAS, UUAS
-and UF1 (see `run_mlm.py`); GiLT's graphs need not be trees, and UAS stands for the F1 of their arcs. `neighbours` are
-trees without a model: right branching, and each bracket's head the one before it. `binary trees` is the best UF1 that
-trees can have that split everything in two.
+and all others seen. `far`: the same of those that close a bracket more than 10 positions before. With one kind there
+are no types: `closing` says then how often a masked model holds a closing bracket likelier than an opening one. Of
+causal models it is not asked, as both may come. Of the trees UAS, UUAS and UF1 (see `run_mlm.py`); GiLT's graphs need
+not be trees, and UAS stands for the F1 of their arcs. `neighbours` are trees without a model: right branching, and
+each bracket's head the one before it. `binary trees` is the best UF1 that trees can have that split everything in two.
 
-A run that is finished is not done again, and one that was stopped goes on from its last checkpoint: give the same
-command again. The table is written to `table.md` whenever a run ends, and is printed at the end, when figures of
-`closing` by distance and by depth are drawn, too.
+Finished runs are skipped, and interrupted ones resume from their last checkpoint: repeat the same command. The table
+is written to `table.md` whenever a run ends, and is printed at the end, when figures of `closing` by distance and by
+depth are drawn, too.
 """
 
 import argparse
@@ -76,7 +75,7 @@ MAX_TOKENS = 4096  # of a batch that is tested
 
 
 class Bracket(NamedTuple):
-    """A closing bracket: its place in a word, how far before it is what it closes, how many pairs it is in."""
+    """A closing bracket: its position in a word, its distance to the opening bracket, and its depth."""
 
     place: int
     distance: int
@@ -121,7 +120,7 @@ def tokenizer_folder(args: argparse.Namespace) -> Path:
 
 
 def train(model: str, folder: Path, seed: int, args: argparse.Namespace, options: list[str]) -> None:
-    """Trains a model, if that is not done."""
+    """Trains a model, unless that is done."""
     if (folder / "eval_results.json").exists():
         return
     suffix = "mrg" if model == "pushdown" else "conllu"
@@ -171,7 +170,7 @@ Places = Sequence[tuple[Sequence[str], int]]  # words, and places in them
 
 
 def masked_log_probs(model, tokenizer, places: Places, types: Sequence[str]) -> list[float]:
-    """Log-probabilities of all types at each place, all other brackets of the word being seen."""
+    """Log-probabilities of all types at each position, given all other brackets of the word."""
     rows = [
         {
             "input_ids": encode_words([*word[:place], bracket, *word[place + 1 :]], tokenizer),
@@ -184,7 +183,7 @@ def masked_log_probs(model, tokenizer, places: Places, types: Sequence[str]) -> 
 
 
 def causal_log_probs(model, tokenizer, places: Places, types: Sequence[str]) -> list[float]:
-    """The same, what is before the place being seen."""
+    """Log-probabilities of all types at each position, given the brackets before it."""
     rows = [encode_subwords([*word[:place], bracket], tokenizer) for word, place in places for bracket in types]
     found = token_log_probs(model, rows, choose_beam(model, BEAM if abilities_of(model.config).incremental else None))
     return [values[-2] for values in found]  # the last is the end token's, before which nothing is pruned
@@ -218,7 +217,7 @@ def read_test(test: str, args: argparse.Namespace) -> tuple[list[dict], list[lis
 
 
 def evaluate(folder: Path, args: argparse.Namespace) -> None:
-    """Tests a trained model, as far as that is not done."""
+    """Tests a trained model, unless that is done."""
     todo = [test for test in TESTS if not (folder / f"{test}.json").exists()]
     model, tokenizer = load_language_model(folder) if todo else (None, None)
     for test in todo:
@@ -265,7 +264,7 @@ def binary_ceiling(test: str, args: argparse.Namespace) -> dict[str, float]:
 
 
 def table(args: argparse.Namespace) -> str:
-    """The table so far, in Markdown."""
+    """Current table, in Markdown."""
     rows = []
     for test in TESTS:
         for title, found in (("neighbours", baseline(test, args)), ("binary trees", binary_ceiling(test, args))):

@@ -7,10 +7,10 @@ Table 2 of the Graph-to-Graph Transformer in miniature: train its variants on on
 DepTr reads stack and buffer alone; +H adds the history of actions and +CH the composition of words with their
 dependents; G2G reads the graph made so far as well, and G2CLS is G2G that predicts from the start symbol (and counts
 positions from the top of the stack). They are small and from scratch; with `--encoder FOLDER` all are also trained
-from the first layers of a pretrained encoder. Of several `--seeds` the table has the mean and the sample standard
-deviation. What follows `--` goes to `run_parsing.py` as it is, in every run. A run that is finished is not done again,
-and one that was stopped goes on from its last checkpoint: give the same command again. The table is printed, and is
-written to `table.md` whenever a run ends.
+from the first layers of a pretrained encoder. With several `--seeds`, the table has the mean and the sample standard
+deviation. Options after `--` are passed to `run_parsing.py` in every run. Finished runs are skipped, and interrupted
+ones resume from their last checkpoint: repeat the same command. The table is printed, and written to `table.md`
+whenever a run ends.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def folder_of(variant: str, encoder: str | None, seed: int, args: argparse.Names
 
 
 def train(variant: str, encoder: str | None, seed: int, args: argparse.Namespace, options: list[str]) -> None:
-    """Trains a parser and evaluates it on the test file, if that is not done."""
+    """Trains a parser and evaluates it on the test file, unless that is done."""
     folder = folder_of(variant, encoder, seed, args)
     if not (folder / "test_results.json").exists():
         # BERT's 0.02 is for a width of 768: in a narrow model next to nothing would pass through attention at first,
@@ -62,7 +62,7 @@ def train(variant: str, encoder: str | None, seed: int, args: argparse.Namespace
 
 
 def table(args: argparse.Namespace) -> str:
-    """The table so far, in Markdown."""
+    """Current table, in Markdown."""
     rows = []
     for variant, encoder in parsers(args):
         if cells := attachment_cells(folder_of(variant, encoder, seed, args) for seed in args.seeds):

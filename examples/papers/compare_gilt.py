@@ -20,12 +20,12 @@ Table 6 is the column of arcs.
 the paper has on DM, PAS and PSD of SDP 2015. A run of the above may have files of its own, too: `pushdown=` and `tg=`
 brackets, `trees=` CoNLL-U.
 
-All models have the shape, the options and the one tokenizer that `--config` tells; what follows `--` goes to
-`run_clm.py` as it is, in every run. `perplexity` is of a token of the test file, an upper bound where there is a
-beam; `falls` are sentences to which the beam before gives a higher probability. BLiMP and the suites of SyntaxGym are
-scored with the widest beam (see `run_pairs.py`, `run_sg.py`). Of several `--seeds` the table has the mean and the
-sample standard deviation; the tokenizer is the same for all. What is finished is not done again, and what was stopped
-goes on: give the same command again. The table is printed, and is written to `table.md` whenever a run ends.
+All models have the shape, the options and the one tokenizer that `--config` tells; options after `--` are passed to
+`run_clm.py` in every run. `perplexity` is of a token of the test file, an upper bound where there is a beam; `falls`
+are sentences to which the beam before gives a higher probability. BLiMP and the suites of SyntaxGym are scored with
+the widest beam (see `run_pairs.py`, `run_sg.py`). With several `--seeds`, the table has the mean and the sample
+standard deviation; the tokenizer is the same for all. Finished runs are skipped and interrupted ones resume: repeat
+the same command. The table is printed, and written to `table.md` whenever a run ends.
 """
 
 import argparse
@@ -181,7 +181,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def all_runs(args: argparse.Namespace) -> dict[str, Run]:
-    """The runs that there are, by name."""
+    """All runs, by name."""
     return {name: Run() for name, _ in args.graphs} | RUNS
 
 
@@ -274,7 +274,7 @@ def untrained_gpt2(seed: int, args: argparse.Namespace) -> Path:
 
 
 def train(name: str, seed: int, args: argparse.Namespace) -> None:
-    """Trains a model, if that is not done."""
+    """Trains a model, unless that is done."""
     folder = run_folder(name, seed, args)
     if (folder / "test_results.json").exists():
         return
@@ -285,7 +285,7 @@ def train(name: str, seed: int, args: argparse.Namespace) -> None:
 
 
 def training_options(name: str, seed: int, args: argparse.Namespace) -> dict:
-    """What the configuration and the run say to `run_clm.py`."""
+    """Options of `run_clm.py` from the configuration and the run."""
     run = all_runs(args)[name]
     config = read_config(args)
     settings = config["model"]
@@ -324,7 +324,7 @@ def base_model(run: Run, seed: int, args: argparse.Namespace) -> Path:
 
 
 def evaluate(name: str, seed: int, args: argparse.Namespace) -> None:
-    """Perplexities and syntactic tests of a trained model, as far as that is not done."""
+    """Perplexities and syntactic tests of a trained model, unless that is done."""
     folder = run_folder(name, seed, args)
     for beam_size in beams(name, args):
         file = folder / perplexity_file(beam_size)
@@ -351,12 +351,12 @@ def perplexity_file(beam_size: int | None) -> str:
 
 @cache  # the table is written after every run
 def arcs_a_sentence(annotation: str, *files: str) -> float:
-    """How many arcs the graphs of the training text have on average."""
+    """Mean number of arcs in the graphs of the training text."""
     return average_dependencies(chain.from_iterable(load_graphs(file, annotation) for file in files))
 
 
 def results(folder: Path, beam_size: int | None, before: int | None, is_widest: bool) -> dict[str, float]:
-    """What a run has found with a beam; `before` is the beam before it, if any. Nothing if it has not ended."""
+    """Results of a run with a beam; `before` is the previous beam, if any. Empty unless the run has ended."""
     if not (found := read_results(folder / perplexity_file(beam_size))):
         return {}
     scores = {f"test_{name}": found[name] for name in PERPLEXITIES}
@@ -386,7 +386,7 @@ def rows(name: str, args: argparse.Namespace) -> list[list[str]]:
 
 
 def table(args: argparse.Namespace) -> str:
-    """The table so far, in Markdown."""
+    """Current table, in Markdown."""
     return markdown_table(TITLES, chain.from_iterable(rows(name, args) for name in args.runs))
 
 

@@ -18,9 +18,9 @@ trust them. The training trees of SynTr are therefore jackknifed: each of two pa
 trained on the rest; validation and test trees come from the one trained on everything. `--folds 1` leaves that out.
 What `--initial_model` was trained on nobody knows here: prefer a parser that has not seen the training file.
 
-Of several `--seeds` the table has the mean and the sample standard deviation. What follows `--` goes to
-`run_parsing.py` as it is, in every run. What is finished is not done again, and what was stopped goes on: give the
-same command again. The table is printed, and is written to `table.md` whenever a run ends.
+With several `--seeds`, the table has the mean and the sample standard deviation. Options after `--` are passed to
+`run_parsing.py` in every run. Finished runs are skipped and interrupted ones resume: repeat the same command. The
+table is printed, and written to `table.md` whenever a run ends.
 """
 
 import argparse

@@ -7,10 +7,10 @@ the Transformer on the same text, and write one table.
         --seeds 1 2 3 4 --output_dir runs/compare -- --bf16
 
 The trees of the test files are compared with: constituents from `--test_file` (brackets), dependencies from
-`--test_trees` (CoNLL-U with the same sentences), those of each annotation in columns of their own. Of several
-`--seeds` the table has the mean and the sample standard deviation. What follows `--` goes to `run_mlm.py` as it is, in
-every run. A run that is finished is not done again, and one that was stopped goes on from its last checkpoint: give
-the same command again. The table is printed and written to `table.md` whenever a run ends.
+`--test_trees` (CoNLL-U with the same sentences), those of each annotation in columns of their own. With several
+`--seeds`, the table has the mean and the sample standard deviation. Options after `--` are passed to `run_mlm.py` in
+every run. Finished runs are skipped, and interrupted ones resume from their last checkpoint: repeat the same command.
+The table is printed and written to `table.md` whenever a run ends.
 """
 
 import argparse

@@ -14,9 +14,9 @@ The STS Benchmark is made of pairs of STS 2012 to 2017, so that many pairs of th
 table has all pairs, as in the paper; the second one those that are not in the training table, compared by letters and
 digits, in either order.
 
-What follows `--` goes to `run_glue.py` as it is, in every run. A run that is finished is not done again, and one that
-was stopped goes on from its last checkpoint: give the same command again. The tables are printed, and written to
-`table.md` whenever a run ends.
+Options after `--` are passed to `run_glue.py` in every run. Finished runs are skipped, and interrupted ones resume
+from their last checkpoint: repeat the same command. The tables are printed, and written to `table.md` whenever a run
+ends.
 """
 
 import argparse

@@ -14,10 +14,10 @@ The groups of runs, of which `--groups` chooses:
 - `masks`: mask rates from 0.1 to 0.9 (figure 6).
 
 All models have the width, the layers and the 8 heads of the paper's tables, and one vocabulary, that of the training
-text. UDGN's trees are read off as the paper reads them: all words are equally likely to be the root. What follows `--`
-goes to `run_mlm.py` as it is, in every run. A run that is finished is not done again, and one that was stopped goes on
-from its last checkpoint: give the same command again. The tables are printed, and are written to `table.md` whenever a
-run ends; the figures, `heads.svg` and `masks.svg`, whenever all runs of a group with a seed have ended.
+text. UDGN's trees are read off as the paper reads them: all words are equally likely to be the root. Options after
+`--` are passed to `run_mlm.py` in every run. Finished runs are skipped, and interrupted ones resume from their last
+checkpoint: repeat the same command. The tables are printed, and are written to `table.md` whenever a run ends; the
+figures, `heads.svg` and `masks.svg`, whenever all runs of a group with a seed have ended.
 """
 
 import argparse

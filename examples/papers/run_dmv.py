@@ -15,8 +15,8 @@ knowing its tag, the side, and whether it has a dependent there already (valence
 EM maximises the likelihood of the training sentences of up to `--max_length` words. The expected counts of the E-step
 are the gradient of the log-likelihood (Eisner 2016), the arcs of the best tree that of the best score. EM stays near
 where it starts: "harmonic" counts arcs first by one over their length, in the spirit of the paper's initializer, and
-`--random_seeds` start from random probabilities. Sentences are without punctuation. The table has UAS and UUAS on all
-test sentences and on those of up to `--max_length` words, beside neighbours as heads.
+`--random_seeds` start from random probabilities. Punctuation is removed from sentences. The table has UAS and UUAS on
+all test sentences and on those of up to `--max_length` words, beside neighbours as heads.
 """
 
 import argparse

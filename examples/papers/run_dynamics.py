@@ -8,10 +8,10 @@ How a masked language model learns sentence structure: all checkpoints of traini
 Of each `checkpoint-*` of each run: the masked perplexity of the test file; where that has dependencies, UAS and UUAS
 of the model's trees (by `config.tree_objective`) and of argmax heads; with `--test_brackets`, UF1; with `--blimp`, the
 accuracy on every tenth pair of BLiMP (`run_pairs.py`); and how many pairs of words its trees share with those of the
-run's last checkpoint. `commonest head` is the share of argmax heads at the place in the sentence that is chosen most
-often, such as its last word: at the beginning a UDGN points nearly all words there, and there is a warning where more
-than half still are. Punctuation is left out. The table is printed, and written to `table.md`, and the figure to
-`dynamics.svg`. Only new checkpoints are measured: to add some, or whole runs, give the command again.
+run's last checkpoint. `commonest head` is the share of argmax heads at the position in the sentence that is chosen
+most often, such as its last word: at the beginning a UDGN points nearly all words there, and there is a warning where
+more than half still are. Punctuation is left out. The table is printed, and written to `table.md`, and the figure to
+`dynamics.svg`. Only new checkpoints are measured: to add some, or whole runs, repeat the command.
 """
 
 import argparse
@@ -168,7 +168,7 @@ def blimp(checkpoint: Path, folder: Path, args: argparse.Namespace) -> float:
 
 
 def results(args: argparse.Namespace) -> Iterator[tuple[str, int, dict]]:
-    """What is known so far, run by run: its name, number of updates and scores, agreement with the last included."""
+    """Current results, run by run: its name, number of updates and scores, agreement with the last included."""
     for name, checkpoints in find_runs(args).items():
         files = {step: result_file(args, name, step) for step in checkpoints}
         done = {step: load_object(file) for step, file in files.items() if file.exists()}
@@ -187,7 +187,7 @@ def result_file(args: argparse.Namespace, name: str, step: int) -> Path:
 
 
 def report(args: argparse.Namespace) -> str:
-    """Writes the table so far, in Markdown, and returns it."""
+    """Writes the current table, in Markdown, and returns it."""
     found = list(results(args))
     shown = [column for column in COLUMNS if any(column in scores for *_, scores in found)]
     rows = [

@@ -19,13 +19,13 @@ two sentences, which are read apart. `--freeze_parser` trains all but the parser
         --train_file stsb-train.tsv --validation_file stsb-dev.tsv --test_file stsb-test.tsv sick-test.tsv \\
         --output_dir runs/udgn-stsb
 
-Of several files for a test, the results are given for each and for all together; what is predicted for each row is
+Of several files for a test, the results are given for each and for all together; the prediction for each row is
 written to `test_predictions.jsonl`.
 
 Batches hold at most `--max_examples` examples and `--max_tokens` tokens. The defaults are GiLT's, where its paper
 gives them. The best checkpoint is kept, that of the highest `score`: what table 2 of that paper reports, or the mean
-of the two numbers there. A run that was stopped goes on from its last complete checkpoint when the same command is
-given again.
+of the two numbers there. An interrupted run resumes from its last complete checkpoint when the same command is
+repeated.
 
 Without a training file a fine-tuned model is evaluated. A model that reads graphs is given those of the model it was
 trained from:
@@ -173,7 +173,7 @@ def load_task_model(
 
 
 def reads_sentences(config: PreTrainedConfig) -> bool:
-    """Whether a model classifies sentences and pairs of them, not prompts."""
+    """True if a model classifies sentences and pairs of sentences, not prompts."""
     return hasattr(config, "pair_features")
 
 
@@ -300,7 +300,7 @@ def best_graphs(
 
 
 def reads_graphs(model: PreTrainedModel) -> bool:
-    """Whether it is GiLT."""
+    """True for GiLT."""
     return bool(getattr(model.config, "graph_layers", 0))
 
 
@@ -354,7 +354,8 @@ def prompt_trainer(
     training_args: TaskTrainingArguments,
     folder: str,
 ) -> tuple[Callable[..., TaskTrainer], list[Dataset | None]]:
-    """What makes the trainer of a causal language model from its data sets, and those, parsed if it reads graphs."""
+    """Function that makes the trainer of a causal language model from its data sets, and the data sets, parsed if it
+    reads graphs."""
     label_ids = encode_labels(TASKS[data_args.task], tokenizer)
     split = word_splitter(model, tokenizer, data_args.word_tokenizer)
     options = {"tokenizer": tokenizer, "label_ids": label_ids, "longest": abilities_of(model.config).max_tokens}
@@ -375,7 +376,7 @@ def prompt_trainer(
 def sentence_trainer(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data_args: TaskDataArguments
 ) -> tuple[Callable[..., SentenceTrainer], list[Dataset | None]]:
-    """The same of a masked one."""
+    """Function that makes the trainer of a masked language model from its data sets, and the data sets."""
     split = word_splitter(model, tokenizer, data_args.word_tokenizer)
     longest = abilities_of(model.config).max_tokens
     options = {"tokenizer": tokenizer, "longest": longest}
@@ -386,7 +387,7 @@ def sentence_trainer(
 
 
 def write_predictions(trainer: TaskTrainer, dataset: Dataset) -> None:
-    """Writes what is predicted for each row: the `file` of the row, its `label` and the `prediction`."""
+    """Writes the prediction for each row: the `file` of the row, its `label` and the `prediction`."""
     rows = zip(dataset["file"], dataset["label"], trainer.predictions, strict=True)
     lines = (json.dumps(dict(zip(("file", "label", "prediction"), row, strict=True))) for row in rows)
     write_text("".join(f"{line}\n" for line in lines), Path(trainer.args.output_dir, "test_predictions.jsonl"))
