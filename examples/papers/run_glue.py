@@ -354,8 +354,10 @@ def prompt_trainer(
     training_args: TaskTrainingArguments,
     folder: str,
 ) -> tuple[Callable[..., TaskTrainer], list[Dataset | None]]:
-    """Function that makes the trainer of a causal language model from its data sets, and the data sets, parsed if it
-    reads graphs."""
+    """
+    Function that makes the trainer of a causal language model from its data sets, and the data sets, parsed if it
+    reads graphs.
+    """
     label_ids = encode_labels(TASKS[data_args.task], tokenizer)
     split = word_splitter(model, tokenizer, data_args.word_tokenizer)
     options = {"tokenizer": tokenizer, "label_ids": label_ids, "longest": abilities_of(model.config).max_tokens}
