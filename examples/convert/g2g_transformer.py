@@ -82,7 +82,7 @@ def config_of(
 
 
 def entries(config: ReleasedG2GTransformerConfig, numbers: dict[str, int]) -> Iterator[Entry]:
-    """Where each parameter comes from."""
+    """The origin of each parameter."""
     new = "g2g_transformer.embeddings"
     yield Entry(f"{new}.word_embeddings.weight", (WORDS,))
     yield from renamed({f"{EMBEDDINGS}.position_embeddings": f"{new}.position_embeddings"}, ["weight"])

@@ -72,7 +72,7 @@ def _scorer_settings(checkpoint: Checkpoint, num_layers: int) -> dict[str, Any]:
 
 
 def entries(config: GiLTConfig) -> Iterator[Entry]:
-    """Where each parameter comes from."""
+    """The origin of each parameter."""
     yield from renamed({"emb": "model.backbone.embeddings"}, ["weight"])
     yield from renamed({"projection": "lm_head"}, ["bias"])
     yield Entry("model.backbone.content_bias", ("r_w_bias",), lambda bias: bias.unsqueeze(1))

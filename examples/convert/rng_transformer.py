@@ -100,7 +100,7 @@ def config_of(
 
 
 def entries(config: ReleasedRNGTransformerConfig, known: dict[str, Any], cls: int, sep: int) -> Iterator[Entry]:
-    """Where each parameter comes from; `cls` and `sep` are the numbers of these tokens."""
+    """The origin of each parameter; `cls` and `sep` are the ids of these tokens."""
     words = "bert.embeddings.word_embeddings.weight"
     new = "rng_transformer.embeddings"
     yield Entry(f"{new}.word_embeddings.weight", (words,))

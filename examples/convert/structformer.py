@@ -89,7 +89,7 @@ def config_of(checkpoint: Checkpoint, front: int, settings: dict[str, Any]) -> S
 
 
 def entries(config: StructFormerConfig, checkpoint: Checkpoint) -> Iterator[Entry]:
-    """Where each parameter comes from."""
+    """The origin of each parameter."""
     yield from renamed({"emb": "structformer.embeddings"}, ["weight"])
     if config.use_position_embeddings:
         yield from renamed({"pos_emb": "structformer.position_embeddings"}, ["weight"])

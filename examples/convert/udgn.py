@@ -42,7 +42,7 @@ def config_of(checkpoint: Checkpoint, settings: dict[str, Any]) -> UDGNConfig:
 
 
 def entries(config: UDGNConfig) -> Iterator[Entry]:
-    """Where each parameter comes from."""
+    """The origin of each parameter."""
     yield from renamed({"emb": "udgn.embeddings", "parser_emb": "udgn.parser.embeddings"}, ["weight"])
     if config.use_position_embeddings:
         yield from renamed({"pos_emb": "udgn.position_embeddings"}, ["weight"])

@@ -117,7 +117,7 @@ def results(args: argparse.Namespace, config: str, size: int) -> list[dict[str, 
 
 
 def results_of(folder: Path) -> dict[str, float]:
-    """What a run has found: of brackets UF1 alone, of BLiMP the mean of the paradigms, the rest of the test file."""
+    """Results of a run: UF1 on the brackets, the mean of BLiMP's paradigms, all else on the test file."""
     found = read_results(folder / "test_results.json")
     constituents = read_results(folder / "constituents" / "test_results.json")
     found |= {name: value for name, value in constituents.items() if name == "test_uf1"}

@@ -310,7 +310,7 @@ def training_options(name: str, seed: int, args: argparse.Namespace) -> dict:
 
 
 def base_model(run: Run, seed: int, args: argparse.Namespace) -> Path:
-    """What a run is trained from: a GPT-2 that is not trained, or the base model of another run."""
+    """Base model of a run: an untrained GPT-2, or the base model of another run."""
     if run.base is None:
         return untrained_gpt2(seed, args)
     trained = run_folder(run.base, seed, args)

@@ -132,7 +132,7 @@ def folder_of(parser: Parser, seed: int, args: argparse.Namespace) -> Path:
 
 
 def train(parser: Parser, seed: int, args: argparse.Namespace, files: Files | None = None, fold: str = "") -> Path:
-    """The folder of a parser, which is trained and tested if that is not done; on other files if they are given."""
+    """The folder of a parser, which is trained and tested unless that is done; on other files if given."""
     folder = folder_of(parser, seed, args) / fold
     if not (folder / "test_results.json").exists():
         named = parsing_options(args, parser.encoder, parser.settings)
@@ -144,7 +144,7 @@ def train(parser: Parser, seed: int, args: argparse.Namespace, files: Files | No
 
 
 def initial_trees(parser: Parser, seed: int, args: argparse.Namespace) -> Files:
-    """The trees that a parser refines, if it does not begin with none; they are made if they are not there."""
+    """Files of the trees that a parser refines, made if they do not exist yet; none if it begins without trees."""
     if parser.start in (None, EMPTY):
         return {}
     if parser.start == SYNTR:
@@ -153,7 +153,7 @@ def initial_trees(parser: Parser, seed: int, args: argparse.Namespace) -> Files:
 
 
 def trees_of(name: str, args: argparse.Namespace) -> Files:
-    """The trees that were given, or those of a given model."""
+    """The given trees, or the trees that a given model parses."""
     if name in args.trees:
         return args.trees[name]
     folder = Path(args.output_dir, "trees", name)
@@ -191,7 +191,7 @@ def jackknife(parser: Parser, seed: int, args: argparse.Namespace) -> Iterator:
 
 
 def parsed(file: str | Path, model: str | Path, output: Path) -> Path:
-    """A treebank as a model parses it, if that is not done."""
+    """Parses a treebank with a model, unless that is done."""
     if not output.exists():
         output.parent.mkdir(parents=True, exist_ok=True)
         unfinished = output.with_name(f"unfinished-{output.name}")
@@ -212,7 +212,7 @@ def given_row(name: str, args: argparse.Namespace) -> list[str]:
 
 
 def table(args: argparse.Namespace) -> str:
-    """The table so far, in Markdown."""
+    """Current table, in Markdown."""
     rows = []
     for parser in parsers(args):
         if cells := attachment_cells(folder_of(parser, seed, args) for seed in args.seeds):

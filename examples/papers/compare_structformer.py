@@ -100,7 +100,7 @@ def annotations(args: argparse.Namespace) -> dict[str, str]:
 
 
 def train(run: Run, seed: int, folder: Path, args: argparse.Namespace, options: list[str]) -> None:
-    """Trains a model and evaluates it on all test files, as far as that is not done."""
+    """Trains a model and evaluates it on all test files, unless that is done."""
     if not (folder / "test_results.json").exists():
         run_script(
             SCRIPT,
@@ -138,7 +138,7 @@ def columns(args: argparse.Namespace) -> dict[str, str]:
 
 
 def results(folder: Path, args: argparse.Namespace) -> dict[str, float]:
-    """What the evaluations of a run have found, by the names of `columns`; nothing if it has not ended."""
+    """Results of a run's evaluations, by the names of `columns`; empty unless it has ended."""
     if not (found := read_results(folder / "test_results.json")):
         return {}
     for name in annotations(args):
@@ -168,7 +168,7 @@ def baselines(args: argparse.Namespace) -> dict[str, dict[str, float]]:
 
 
 def table(args: argparse.Namespace) -> str:
-    """The table so far, in Markdown."""
+    """Current table, in Markdown."""
     names = columns(args)
     rows = [
         [title, "-", "-", *(percent(values.get(name)) for name in names)] for title, values in baselines(args).items()

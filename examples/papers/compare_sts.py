@@ -72,7 +72,7 @@ def folder_of(model: str, frozen: bool, seed: int, args: argparse.Namespace) -> 
 
 
 def train(model: str, frozen: bool, seed: int, args: argparse.Namespace, options: list[str]) -> None:
-    """Trains a model and evaluates it on all test sets, if that is not done."""
+    """Trains a model and evaluates it on all test sets, unless that is done."""
     folder = folder_of(model, frozen, seed, args)
     if not (folder / PREDICTIONS).exists():
         run_script(
@@ -98,7 +98,7 @@ def pairs(file: Path) -> Iterator[frozenset[str]]:
 
 
 def unseen(args: argparse.Namespace) -> dict[str, list[bool]]:
-    """Of each test set which pairs are not in the training table."""
+    """For each test set, a mask of the pairs that are not in the training table."""
     seen = set(pairs(Path(args.data, "stsb-train.tsv")))
     return {name: [pair not in seen for pair in pairs(Path(args.data, f"{name}.tsv"))] for name in TESTS.values()}
 
@@ -122,7 +122,7 @@ def correlations(folder: Path, kept: dict[str, list[bool]] | None = None) -> dic
 
 
 def table(args: argparse.Namespace, kept: dict[str, list[bool]] | None = None) -> str:
-    """A table of all pairs, or of those kept, so far, in Markdown."""
+    """Current table of all pairs, or of those kept, in Markdown."""
     columns = [*TESTS, "Avg."]
     rows = []
     for model, frozen in runs(args):
@@ -133,7 +133,7 @@ def table(args: argparse.Namespace, kept: dict[str, list[bool]] | None = None) -
 
 
 def report(args: argparse.Namespace) -> str:
-    """Both tables so far, in Markdown."""
+    """Both current tables, in Markdown."""
     kept = unseen(args)
     numbers = ", ".join(f"{title} {sum(kept[name])} of {len(kept[name])}" for title, name in TESTS.items())
     return f"All pairs\n\n{table(args)}\nPairs that were not trained on: {numbers}\n\n{table(args, kept)}"

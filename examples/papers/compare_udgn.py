@@ -128,7 +128,7 @@ def settings_of(run: Run, args: argparse.Namespace) -> dict[str, object]:
 
 
 def train(name: str, seed: int, args: argparse.Namespace, options: list[str]) -> None:
-    """Trains a model and evaluates it on the test file, if that is not done."""
+    """Trains a model and evaluates it on the test file, unless that is done."""
     run = RUNS[name]
     folder = seed_folder(args.output_dir, name, seed)
     if not (folder / "test_results.json").exists():
@@ -149,13 +149,13 @@ def train(name: str, seed: int, args: argparse.Namespace, options: list[str]) ->
 
 
 def results(name: str, args: argparse.Namespace) -> list[dict[str, float]]:
-    """What a run has found with each seed; empty where it has not ended."""
+    """Results of a run with each seed; empty where it has not ended."""
     folders = (seed_folder(args.output_dir, name, seed) for seed in args.seeds)
     return [read_results(folder / "test_results.json") for folder in folders]
 
 
 def table(group: str, args: argparse.Namespace) -> str:
-    """The table of a group so far, in Markdown."""
+    """Current table of a group, in Markdown."""
     rows = baselines(args) if group == "models" else []
     for name in GROUPS[group].runs:
         if cells := score_cells(results(name, args), COLUMNS.values()):
@@ -178,12 +178,12 @@ def baselines(args: argparse.Namespace) -> list[list[str]]:
 
 
 def report(args: argparse.Namespace) -> str:
-    """The tables of all groups so far, in Markdown."""
+    """Current tables of all groups, in Markdown."""
     return "\n".join(f"## {GROUPS[group].title}\n\n{table(group, args)}" for group in args.groups)
 
 
 def draw(group: str, args: argparse.Namespace) -> None:
-    """The figure of a group so far: attachment scores of argmax heads and of trees, in percent."""
+    """Current figure of a group: attachment scores of argmax heads and of trees, in percent."""
     panels = {
         panel: {line: points for line, result in lines.items() if (points := dict(curve(group, result, args)))}
         for panel, lines in PANELS.items()

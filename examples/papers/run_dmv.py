@@ -55,7 +55,7 @@ class Probabilities(NamedTuple):
     dependent: torch.Tensor
 
     def of_words(self, tags: torch.Tensor) -> "Scores":
-        """What the words of sentences `(batch, n)` add to the log-probabilities of their trees."""
+        """Terms that the words of sentences `(batch, n)` add to the log-probabilities of their trees."""
         n = tags.shape[1]
         heads = tags[:, :, None].expand(-1, -1, n)  # (batch, head, dependent)
         dependents = tags[:, None, :].expand(-1, n, -1)

@@ -82,7 +82,7 @@ PARSED_TOGETHER = 64
 
 @dataclass
 class TaskModelArguments(TrainedModelArguments):
-    """What is fine-tuned."""
+    """Options of the model to fine-tune."""
 
     of_evaluation: ClassVar[tuple[str, ...]] = (*TrainedModelArguments.of_evaluation, "parser", "beam_size")
 
@@ -98,7 +98,7 @@ class TaskModelArguments(TrainedModelArguments):
 
 @dataclass
 class TaskDataArguments(DataArguments):
-    """What it is fine-tuned on."""
+    """Options of the data to fine-tune on."""
 
     of_evaluation: ClassVar[tuple[str, ...]] = (
         *DataArguments.of_evaluation,
