@@ -11,14 +11,16 @@ from a folder, which runs it, and compares prediction scores. More in docs/conve
 """
 
 import argparse
+from pathlib import Path
 
 from transformers.utils import logging
 
 from hf_structure.cli.common import check_empty, run_with_options
-from hf_structure.conversion.convert import KINDS, check, convert
+from hf_structure.hub.user_code import import_code
 from hf_structure.text.files import writing_to
 from hf_structure.text.json_text import parse_json
 
+CONVERSION = import_code(str(Path(__file__).with_name("convert") / "conversion.py"))
 MODULES = {"udgn": "models", "structformer": "structformer.structformer"}
 
 
@@ -27,12 +29,13 @@ def run(args: argparse.Namespace) -> None:
     settings = parse_json(args.config_overrides, "--config_overrides")
     if not isinstance(settings, dict):
         raise ValueError(f"--config_overrides: not a JSON object: {settings}")
-    model, tokenizer = convert(
+    model, tokenizer = CONVERSION.convert(
         args.checkpoint, kind=args.kind, dictionary=args.dictionary, tokenizer=args.tokenizer, settings=settings
     )
     if args.check:
         module = args.check_module or MODULES.get(model.config.model_type, "models")
-        print(f"largest difference to the original: {check(model, args.checkpoint, args.check, module):.2g}")
+        difference = CONVERSION.check(model, args.checkpoint, args.check, module)
+        print(f"largest difference to the original: {difference:.2g}")
     with writing_to(args.output):
         model.save_pretrained(args.output)
         tokenizer.save_pretrained(args.output)
@@ -42,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checkpoint", required=True, help="file, or folder with config.json")
-    parser.add_argument("--kind", choices=KINDS, help="where it is from; default: guessed")
+    parser.add_argument("--kind", choices=CONVERSION.KINDS, help="where it is from; default: guessed")
     parser.add_argument("--dictionary", metavar="FILE", help="vocabulary that was saved in training")
     parser.add_argument("--tokenizer", metavar="FOLDER", help="folder of a tokenizer; default: that of the checkpoint")
     parser.add_argument("--config_overrides", default="{}", metavar="JSON", help="fields of the configuration")

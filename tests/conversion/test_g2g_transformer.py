@@ -1,19 +1,22 @@
 """G2GTr: converted files give what the formulas give under the names of the authors' code."""
 
 import pickle
+import subprocess
+import sys
 from argparse import Namespace
 
 import original_g2g
 import pytest
 import torch
+from convert.conversion import convert
+from convert.released_g2g_transformer import ReleasedG2GTransformerConfig
 from huggingface_hub.errors import StrictDataclassError
+from running import ENVIRONMENT, EXAMPLES
 from torch.testing import assert_close
 from transformers import AutoModel
 
 import hf_structure
 from hf_structure.algorithms.transitions import LEFT_ARC, RIGHT_ARC, SHIFT, SWAP
-from hf_structure.conversion.configuration_released import ReleasedG2GTransformerConfig
-from hf_structure.conversion.convert import convert
 
 LABELS, TAGS = ["root", "det", "nsubj"], ["DT", "NN", "VB"]
 PARSER = original_g2g.Parser(LABELS, TAGS, ["the", "dog", "sees", "a", "bird"])
@@ -141,13 +144,6 @@ def test_settings_that_the_release_has_not(settings, message):
         ReleasedG2GTransformerConfig(id2label={0: "root"}, **(sizes | settings))
 
 
-@pytest.mark.parametrize("kind", [hf_structure.G2GTransformerConfig, hf_structure.RNGTransformerConfig])
-def test_checkpoints_of_older_conversions_are_to_be_converted_again(kind):
-    assert not hasattr(kind(layout="paper", id2label={0: "root"}), "layout")
-    with pytest.raises(ValueError, match="convert the original checkpoint again"):
-        kind(layout="release", id2label={0: "root"})
-
-
 @pytest.mark.parametrize(("graph", "composition"), [(True, False), (False, True)])
 @torch.no_grad()
 def test_auto_classes_load_what_was_saved(graph, composition, tmp_path, dictionary):
@@ -159,3 +155,19 @@ def test_auto_classes_load_what_was_saved(graph, composition, tmp_path, dictiona
     assert_close(dict(loaded.decode(**read, k=3)), dict(converted.decode(**read, k=3)), rtol=0, atol=0)
     encoder = AutoModel.from_pretrained(tmp_path / "new")
     assert_close(dict(encoder(read["input_ids"])), dict(converted.base_model(read["input_ids"])), rtol=0, atol=0)
+
+
+@pytest.mark.slow
+def test_a_command_that_imports_the_layout_loads_what_was_saved(tmp_path, dictionary):
+    for part in convert(saved(parser(True), tmp_path / "model.weights"), dictionary=dictionary):
+        part.save_pretrained(tmp_path / "new")
+    (tmp_path / "words.txt").write_text("the dog sees a bird\n")
+    layout = ["--import", str(EXAMPLES / "convert" / "released_g2g_transformer.py")]
+    files = ["--model", str(tmp_path / "new"), str(tmp_path / "words.txt")]
+    command = [sys.executable, "-m", "hf_structure", "parse"]
+    done = subprocess.run([*command, *layout, *files], env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "bird" in done.stdout
+    unknown = subprocess.run([*command, *files], env=ENVIRONMENT, capture_output=True, text=True)
+    assert unknown.returncode == 1
+    assert "g2g_transformer_release" in unknown.stderr

@@ -5,10 +5,10 @@ from argparse import Namespace
 import original_gilt
 import pytest
 import torch
+from convert.conversion import convert
 from torch.testing import assert_close
 
 import hf_structure
-from hf_structure.conversion.convert import convert
 
 # fmt: off
 PIECES = ["<pad>", "<s>", "</s>", "<unk>", "->", "<-", "▁", "▁the", "▁dog", "s", "▁see", "▁a", "▁bird", "e", "▁cat"]

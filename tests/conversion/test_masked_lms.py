@@ -7,11 +7,11 @@ import original_structformer
 import original_udgn
 import pytest
 import torch
+from convert.conversion import check, convert
 from torch.testing import assert_close
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 import hf_structure
-from hf_structure.conversion.convert import check, convert
 
 WORDS = ["the", "dog", "sees", "N", "cats", "near", "a", "bird"]
 SIZE = len(WORDS) + 3

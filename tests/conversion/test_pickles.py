@@ -11,13 +11,12 @@ from pathlib import Path
 import original_udgn
 import pytest
 import torch
+from convert.checkpoint import read_checkpoint
+from convert.pickles import StandIn, attributes, read_pickle
+from convert.vocabularies import read_words
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
-
-from hf_structure.conversion.checkpoint import read_checkpoint
-from hf_structure.conversion.pickles import StandIn, attributes, read_pickle
-from hf_structure.conversion.vocabularies import read_words
 
 
 class Hostile:

@@ -3,14 +3,14 @@
 import original_rng
 import pytest
 import torch
+from convert.conversion import convert
+from convert.released_rng_transformer import ReleasedRNGTransformerConfig
 from huggingface_hub.errors import StrictDataclassError
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch.testing import assert_close
 from transformers import TokenizersBackend
 
 import hf_structure
-from hf_structure.conversion.configuration_released import ReleasedRNGTransformerConfig
-from hf_structure.conversion.convert import convert
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "dog", "##s", "bark", "##ing", "."]
 TAGS, RELS = ["<ROOT>", "DT", "NN"], ["<ROOT>", "det", "nsubj"]
@@ -89,6 +89,7 @@ def test_rngtr(labelled_input, with_graph, tmp_path, files):
     converted.config.num_rounds = 1
     outputs = converted(**inputs(converted.config), **given, heads=torch.tensor([heads]))
     assert_same(outputs, *model(*tokens(), graph), heads)
+    assert converted.encoder_inputs(**inputs(converted.config))[1].tolist() == [[0, 0, 1, 2, 2, 3, 3, 0]]
 
 
 @torch.no_grad()
@@ -151,3 +152,9 @@ def test_refusals(tmp_path, files):
 def test_the_release_has_a_label_of_pieces():
     with pytest.raises(StrictDataclassError, match=r"needs a label \[BERT\] in id2label"):
         ReleasedRNGTransformerConfig(id2label={0: "root"})
+
+
+@pytest.mark.parametrize("settings", [{"word_vectors": "mean"}, {"treebanks": ["a"]}, {"num_form_buckets": 8}])
+def test_settings_that_the_release_has_not(settings):
+    with pytest.raises(StrictDataclassError, match="reads all pieces of words, and neither treebanks nor forms"):
+        ReleasedRNGTransformerConfig(id2label={0: "[BERT]"}, **settings)

@@ -9,7 +9,7 @@ from documents import Block
 
 LAUNCHERS = ("accelerate", "python", "torchrun")
 MODULE = " -m hf_structure "  # the command, where a launcher starts it
-SCRIPT = re.compile(r"examples/\w+\.py")
+SCRIPT = re.compile(r"examples/(papers/)?\w+\.py")
 LOOP = re.compile(r"for (\w+) in ([^;]+);\s*do\s(.*)[;\n]\s*done", re.DOTALL)
 HERE_DOCUMENT = re.compile(r"<<'(\w+)'")
 ELLIPSIS = "..."  # what a reader fills in

@@ -48,7 +48,7 @@ PROGRAMS_NOT_RUN = {
     "eval": "completion of a shell: tests/cli has it",
 }
 NOT_RUN = {  # by a regular expression of the command line
-    r"examples/(compare_|run_dynamics|run_glue|prune_vocabulary)": "many models, or one of the Hub",
+    r"examples/(papers/(compare_|run_dynamics|run_glue)|prune_vocabulary)": "many models, or one of the Hub",
     TRAINING: "trains: test_trainings_run does, where it can",
     r"^python examples/convert_checkpoint.py .*structformer_s1": "begins with a model of the Hub",
     r"run_items.py .*--sap": "items that are not here",

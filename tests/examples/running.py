@@ -17,7 +17,8 @@ import pytest
 import transformers
 from tqdm import tqdm
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+from hf_structure.training.examples import EXAMPLES, script_path
+
 ENVIRONMENT = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
 LEXICON = {"DT": ["the", "a"], "NN": ["dog", "cat", "bird", "mouse"], "VB": ["sees", "hears"], "IN": ["near", "under"]}
@@ -33,8 +34,8 @@ def made_sentence(rng: random.Random) -> tuple[list[str], list[str], list[int]]:
 
 
 def load_script(name: str) -> ModuleType:
-    """A script of `examples/` as a module."""
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    """A script of `examples/` or `examples/papers/` as a module."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / script_path(f"{name}.py"))
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
@@ -42,7 +43,7 @@ def load_script(name: str) -> ModuleType:
 
 
 def command(script: str, *arguments: str, launcher: tuple[str, ...] = ()) -> list[str]:
-    return [sys.executable, *launcher, str(EXAMPLES / script), *arguments]
+    return [sys.executable, *launcher, str(EXAMPLES / script_path(script)), *arguments]
 
 
 def config_params(configs: list[Path]) -> list:

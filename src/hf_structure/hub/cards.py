@@ -73,7 +73,7 @@ OTHER = Kind(None, LOAD)
 
 def family_of(config: dict) -> Family | None:
     """Returns the family of a configuration, if known."""
-    return FAMILIES.get(config.get("model_type", "").removesuffix("_release"))
+    return FAMILIES.get(config.get("model_type", ""))
 
 
 def kind_of(config: dict) -> Kind:

@@ -69,11 +69,6 @@ class EncoderConfig(StructureConfig):
     encoder_config: dict | PreTrainedConfig | None = None
 
     def __post_init__(self, **kwargs):
-        if kwargs.pop("layout", "paper") != "paper":
-            raise ValueError(
-                "this model was converted by an older version (layout): convert the original checkpoint again, with "
-                "examples/convert_checkpoint.py"
-            )
         if isinstance(self.encoder_config, dict):
             self.encoder_config = AutoConfig.for_model(**self.encoder_config)
         super().__post_init__(**kwargs)

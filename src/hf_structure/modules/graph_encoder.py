@@ -1,7 +1,7 @@
 """The base models of the Graph-to-Graph Transformers: encoders of `graph_transformer`."""
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import nn
@@ -51,8 +51,6 @@ class GraphEncoderModel(GraphPreTrainedModel):
     [`embed`] gives.
     """
 
-    attention_class: ClassVar[type[GraphAttention]] = GraphAttention
-
     def __init__(self, config: EncoderConfig, segments: int = 0):
         super().__init__(config)
         self.encoder = self.segment_embeddings = None
@@ -79,7 +77,7 @@ class GraphEncoderModel(GraphPreTrainedModel):
         sizes = (config.hidden_size, config.num_attention_heads)
         return nn.ModuleList(
             GraphTransformerLayer(
-                self.attention_class(*sizes, number, config.attention_dropout, scale_relations),
+                GraphAttention(*sizes, number, config.attention_dropout, scale_relations),
                 config.hidden_size,
                 config.intermediate_size,
                 config.hidden_act,

@@ -13,7 +13,6 @@ from transformers.models.auto import modeling_auto
 from transformers.models.auto.auto_factory import _BaseAutoModelClass, _LazyAutoMapping
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES, AutoConfig
 
-from hf_structure.conversion.family_released import RELEASED
 from hf_structure.models.families import FAMILIES, Family
 from hf_structure.registration.forks import compute_alone_in_forks, lock_held_over_forks
 
@@ -105,5 +104,5 @@ def add_family(family: Family) -> None:
             auto_class.register(config_class, partial(family.load, name), exist_ok=True)
 
 
-for family in (*FAMILIES.values(), *RELEASED):
+for family in FAMILIES.values():
     add_family(family)

@@ -2,7 +2,6 @@
 
 from transformers.models.auto.configuration_auto import AutoConfig
 
-from hf_structure.conversion.family_released import RELEASED
 from hf_structure.models.families import FAMILIES, Family
 
 
@@ -11,5 +10,5 @@ def add_family(family: Family) -> None:
     AutoConfig.register(family.model_type, family.load(family.config_class), exist_ok=True)
 
 
-for family in (*FAMILIES.values(), *RELEASED):
+for family in FAMILIES.values():
     add_family(family)

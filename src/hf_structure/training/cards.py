@@ -11,6 +11,7 @@ from transformers.modelcard import extract_hyperparameters_from_trainer
 
 from hf_structure.hub.cards import SPLITS, CardFacts, is_handwritten, make_card, read_card
 from hf_structure.hub.locating import short_names
+from hf_structure.training.examples import script_path
 from hf_structure.version import __version__
 
 # `max_tokens` says it instead.
@@ -58,7 +59,7 @@ def evaluation(part: str, *parsed: Any) -> list[str]:
     this run does: those of `of_evaluation` that differ from their defaults in the dataclasses of options. Files are
     named without their folders.
     """
-    words = [Path(sys.argv[0]).name]
+    words = [script_path(Path(sys.argv[0]).name)]
     for args in parsed:
         defaults = {option.name: option.default for option in fields(args)}
         for name in (f"{part}_file", f"initial_{part}_file", *args.of_evaluation):

@@ -10,6 +10,12 @@ EXAMPLES = _PACKAGED if _PACKAGED.is_dir() else _PACKAGE.parents[1] / "examples"
 CONFIGS = EXAMPLES / "configs"
 
 
+def script_path(name: str) -> str:
+    """Path of a script below `examples/`: `"papers/run_glue.py"` for `"run_glue.py"`. Unknown names are unchanged."""
+    in_papers = (EXAMPLES / "papers" / name).is_file()
+    return f"papers/{name}" if in_papers else name
+
+
 def config_file(name: str) -> str:
     """
     The file of settings that `--config` means: a path, or a name in `examples/configs` such as `"udgn-ptb"`. Raises

@@ -9,7 +9,7 @@ A parser that predicts all arcs at once, reads the graph that it predicted in it
 until the graph does not change any more. G^0 is empty, or what any other parser gave.
 """
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -230,6 +230,17 @@ def sum_of_losses(scores: torch.Tensor, gold: torch.Tensor) -> torch.Tensor:
     )
 
 
+def enclose(
+    vectors: torch.Tensor, lengths: torch.Tensor, cls: torch.Tensor, sep: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Vectors `(B, L, D)` between [CLS] and [SEP], `(B, L + 2, D)`, and the attention mask."""
+    positions = torch.arange(int(lengths.max()) + 2, device=vectors.device)
+    vectors = nn.functional.pad(vectors, (0, 0, 1, 1))[:, : len(positions)]  # (B, L + 2, D)
+    vectors = torch.where((positions == 0).unsqueeze(1), cls, vectors)
+    ends = lengths.unsqueeze(1) + 1
+    return torch.where((positions == ends).unsqueeze(2), sep, vectors), (positions <= ends).long()
+
+
 class Pieces(NamedTuple):
     """What the encoder reads, from the left."""
 
@@ -262,7 +273,7 @@ class Sentences:
     mask: torch.Tensor  # (batch_size, 1, 1, seq_len), with a position bias (batch_size, num_heads, seq_len, seq_len)
     places: torch.Tensor  # (batch_size, n + 1): positions of the root and the words; that of the root for padding
     lengths: torch.Tensor  # (batch_size,): words of each sentence
-    forms: torch.Tensor | None = field(default=None, kw_only=True)  # (batch_size, n, form_size)
+    forms: torch.Tensor | None = None  # (batch_size, n, form_size)
 
     def select(self, rows: torch.Tensor) -> "Sentences":
         parts = {part.name: getattr(self, part.name) for part in fields(self)}
@@ -521,8 +532,7 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         if heads is not None:
             arcs = self._arcs(self._locate(sequence, mask, pieces, words.lengths), Graph(heads, labels))
             inputs |= {"parents": arcs.heads, "relations": arcs.labels}
-        before = sequence.shape[1] - pieces.word_ids.shape[1] - 1  # special symbols; one comes after the pieces
-        return inputs, nn.functional.pad(pieces.word_ids + 1, (before, 1))
+        return inputs, nn.functional.pad(pieces.word_ids + 1, (1, 1))  # (B, L), [CLS] and [SEP] are no words
 
     @torch.no_grad()
     def sentence_starts(
@@ -618,8 +628,9 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         vectors = read.vectors
         if known is not None:
             known = take(known, read.word_ids.clamp(min=0))  # (B, L, D)
-            vectors = vectors + known.masked_fill(~self._tagged(read).unsqueeze(2), 0.0)
-        return *self._enclose(vectors, read.lengths), read, words, forms
+            vectors = vectors + known.masked_fill(~read.begins.unsqueeze(2), 0.0)
+        special = all_rows(self.special_embeddings, vectors.device).to(vectors.dtype)
+        return *enclose(vectors, read.lengths, *special), read, words, forms
 
     def _average(self, pieces: torch.Tensor, words: WordPlaces, n: int) -> Pieces:
         """Words that are each the mean of their pieces, and so a single one."""
@@ -638,10 +649,6 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
             raise ValueError("the pieces of a word must stand together, and every word have one, in the words' order")
         vectors = self.get_input_embeddings()(pieces) if pieces.dim() == 2 else pieces
         return Pieces(take(vectors, order), attention_mask.long().sum(1), word_ids, begins)
-
-    def _tagged(self, pieces: Pieces) -> torch.Tensor:
-        """`(B, L)`: which pieces have the tag of their word, the first ones."""
-        return pieces.begins
 
     def _locate(
         self, hidden_states: torch.Tensor, mask: torch.Tensor, pieces: Pieces, lengths: torch.Tensor
@@ -667,16 +674,6 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
         if self.form_projection is not None and forms is not None:
             parts.append(self.form_projection(forms))
         return sum(parts[1:], parts[0]) if parts else None
-
-    def _enclose(self, vectors: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """[CLS] before the vectors and [SEP] after them, and the attention mask."""
-        special = all_rows(self.special_embeddings, vectors.device).to(vectors.dtype)
-        cls, sep = special[:2]
-        positions = torch.arange(int(lengths.max()) + 2, device=vectors.device)
-        vectors = nn.functional.pad(vectors, (0, 0, 1, 1))[:, : len(positions)]  # (B, L + 2, D)
-        vectors = torch.where((positions == 0).unsqueeze(1), cls, vectors)
-        ends = lengths.unsqueeze(1) + 1
-        return torch.where((positions == ends).unsqueeze(2), sep, vectors), (positions <= ends).long()
 
     def _encode(self, sentences: Sentences, graph: Graph | None) -> torch.Tensor:
         """Encoder(words, G): vectors of the root and the words, `(B, n + 1, D)`."""
