@@ -4,6 +4,7 @@ import mpmath
 import pytest
 import torch
 
+from hf_structure.algorithms import naive
 from hf_structure.algorithms.spanning_tree import arc_marginals, tree_log_partition, tree_log_prob
 
 INF = torch.inf
@@ -232,12 +233,25 @@ def test_four_hundred_equal_words():
     assert tree_log_partition(torch.zeros(1, n, n + 1)).item() == pytest.approx((n - 1) * math.log(n))
 
 
-def test_the_formula_of_the_module_docstring():
-    scores = random_scores(1, 9, 10)[0].requires_grad_()
-    weights = scores.exp().masked_fill(torch.eye(9, 10, dtype=torch.bool).roll(1, 1), 0)
-    laplacian = weights[:, 1:].sum(1).diag() - weights[:, 1:].T
-    laplacian[0] = weights[:, 0]
-    log_partition = laplacian.logdet()
-    (marginals,) = torch.autograd.grad(log_partition, scores)
-    torch.testing.assert_close(tree_log_partition(scores[None])[0], log_partition)
-    torch.testing.assert_close(arc_marginals(scores[None])[0], marginals)
+@pytest.mark.parametrize("n", [1, 2, 9, 31, 32, 33, 34, 70])
+@pytest.mark.parametrize("forbidden", [0.0, 0.2])
+def test_against_the_textbook_form(n, forbidden):
+    """Values and all gradients, for sentences shorter and longer than a block; scores a float64 inverse can bear."""
+    scores = random_scores(2, n, n + 1, spread=1.0, seed=n)
+    forbid = torch.rand(scores.shape, generator=torch.Generator().manual_seed(n)) < forbidden
+    forbid[..., 0] = False  # every word may be the root, so that there are trees
+    scores = scores.masked_fill(forbid, -INF).requires_grad_()
+    weights = random_scores(2, n, n + 1, seed=1)
+    log_partition = tree_log_partition(scores)
+    marginals = arc_marginals(scores)
+    (slope,) = torch.autograd.grad(log_partition.sum(), scores)
+    (gradient,) = torch.autograd.grad((marginals * weights).sum(), scores)
+    for i in range(2):
+        alone = scores[i].detach().requires_grad_()
+        expected, expected_marginals = naive.matrix_tree(alone)
+        (expected_slope,) = torch.autograd.grad(expected, alone, retain_graph=True)
+        (expected_gradient,) = torch.autograd.grad((expected_marginals * weights[i]).sum(), alone)
+        torch.testing.assert_close(log_partition[i], expected, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(marginals[i], expected_marginals, rtol=0, atol=1e-12)
+        torch.testing.assert_close(slope[i], expected_slope, rtol=0, atol=1e-12)
+        torch.testing.assert_close(gradient[i], expected_gradient, rtol=0, atol=1e-11)

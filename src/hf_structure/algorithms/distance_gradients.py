@@ -4,13 +4,7 @@ The two steps of StructFormer's parent distribution (eq. 7-12), with gradients d
 Autograd would make more passes over the matrices and keep more of them. There are no second derivatives. Call the
 functions of `distance`, which deal with padding and temperatures. Matrices are `(batch, n, n)`, indexed `[b, i, j]`.
 
-The simple forms, for one sentence:
-
-    barrier = [[max(distances[min(i, j) : max(i, j)]) for j in words] for i in words]
-    reach = sigmoid(heights[:, None] - barrier)  # eq. 7: j is in C(i)
-    p(l|i) = reach[i, l] - reach[i, l - 1]  for l <= i, with reach[i, i] = 1, reach[i, -1] = 0  # eq. 8
-    p(r|i) = reach[i, r] - reach[i, r + 1]  for r >= i, with reach[i, i] = 1, reach[i, n] = 0  # eq. 9
-    p(j|i) = sum(p(l|i) p(r|i) softmax(heights[l : r + 1])[j - l] for l <= i <= r if l <= j <= r)  # eq. 10-12
+Their textbook forms are [`naive.boundary_distributions`] and [`naive.parent_distribution`].
 """
 
 import torch

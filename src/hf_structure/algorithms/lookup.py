@@ -1,6 +1,8 @@
 """
-Products with rows that are looked up in a table, for the attention of many hypotheses over tokens that they share.
-Nothing is copied out of the table, which stays in the processor's cache if it is small.
+Products with rows looked up in a table, for the attention of many hypotheses over tokens that they share.
+
+The textbook forms, [`naive.dots`] and [`naive.weighted_sum`], copy the rows first. Here nothing is copied out of the
+table, which stays in the processor's cache if it is small.
 """
 
 import warnings
