@@ -1,8 +1,8 @@
 """
 The textbook forms of the fast algorithms in this folder, for one sentence each: read them first.
 
-Each is a few lines, differentiated by autograd, and the tests' oracle. They are slow, and the matrix-tree theorem loses
-its digits when scores are far apart. To compute anything, use [`spanning_tree`], [`distance`] and [`lookup`].
+Each is a few lines, differentiated by autograd, and the tests' oracle. They are slow, and the matrix-tree theorem
+loses its digits when scores are far apart. To compute anything, use [`spanning_tree`], [`distance`] and [`lookup`].
 """
 
 import torch
