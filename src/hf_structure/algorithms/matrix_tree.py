@@ -58,7 +58,9 @@ class Marginals(torch.autograd.Function):
         arcs, lengths = ctx.saved_tensors
         with forward_ad.dual_level():
             moved = _marginals(forward_ad.make_dual(arcs, gradient), lengths)
-            return forward_ad.unpack_dual(moved).tangent, None
+            tangent = forward_ad.unpack_dual(moved).tangent
+        assert tangent is not None  # of an input that has one
+        return tangent, None
 
 
 def marginals(arcs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:

@@ -30,9 +30,10 @@ class StructFormerConfig(StructureConfig):
         attention_dropout (`float`, defaults to 0.0): Dropout on attention weights.
         parser_dropout (`float`, defaults to 0.0): Dropout on the inputs of the parsing network's convolutions.
         num_front_layers (`int`, defaults to 0):
-            How many of the layers, the first ones, come before the parsing network and have softmax attention. The
-            parsing network then reads their normalised output instead of the embeddings (Momen et al. 2023), and so do
-            the layers above, to which positions, if there are any, are added once more.
+            Number of layers, the first ones, that come before the parsing network and have softmax attention. The
+            parsing network then reads their normalised output instead of the embeddings, and so do the layers above,
+            to which positions, if there are any, are added once more. For the models of Momen et al. (2023) and their
+            checkpoints.
         attention (`"dependency"` or `"softmax"`, defaults to `"dependency"`):
             Dependency-constrained attention (section 4.3), or softmax attention without a parser.
         relations (`list[str]`, defaults to `["parent", "dependent"]`):
@@ -40,14 +41,16 @@ class StructFormerConfig(StructureConfig):
         relation_activation (`"softmax"`, `"sigmoid"` or `"ones"`, defaults to `"softmax"`):
             How a head weighs its relations (eq. 13 and 14), or that it takes each in full.
         calibration (`"all"` or `"constituents"`, defaults to `"all"`):
-            Spans whose margin calibrates the distances (appendix A.2): all, single words included, so that no word is
-            ever isolated, or the constituents of the sentence's own tree, as in the paper.
+            Spans whose margin calibrates the distances (appendix A.2): all, including single words, so that no word is
+            ever isolated, as in the authors' code and the bundled model; or the constituents of the sentence's own
+            tree, as in the paper.
         tree_objective (`"heights"` or `"expected_heads"`, defaults to `"heights"`):
             What dependency trees are: in each constituent the highest word is the head (algorithm 3), or the trees
             with the largest number of right heads to be expected, which is the sum of their arcs in p_D (eq. 12).
         branching_bias (`float`, defaults to 0.0):
-            What a distance is lowered by for each one to its left before constituents are read off; if positive, they
-            branch more to the right. Distances themselves, heads and training do not change with it.
+            Lowers each distance by this amount for every distance to its left before constituents are read off; if
+            positive, they branch more to the right. Distances themselves, heads and training do not change with it.
+            Not in the paper; the constituents of the bundled model need it.
         use_position_embeddings (`bool`, *optional*): Whether absolute positions are learned and added to the word
             embeddings. By default only with `attention="softmax"`, which knows no order otherwise.
         max_position_embeddings (`int`, defaults to 512):

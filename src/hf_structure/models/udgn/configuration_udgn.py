@@ -45,8 +45,6 @@ class UDGNConfig(StructureConfig):
             Head probabilities by softmax (eq. 5) or as marginals over all single-root trees (table 8, "+ Kirchhoff").
         detach_parser (`bool`, defaults to `False`):
             Keep the language modelling gradient out of the parser; it then learns from the head loss alone.
-        use_given_heads (`bool`, defaults to `False`):
-            Let the graph network read the `heads` it is given instead of the parser's.
         head_loss_weight (`float`, defaults to 0.0):
             Weight of the supervised head loss; above 0, `heads` must be given in training.
         root_score (`"parser"`, `"uniform"` or `"dependents"`, defaults to `"parser"`):
@@ -56,8 +54,9 @@ class UDGNConfig(StructureConfig):
         tree_objective (`"probability"` or `"expected_heads"`, defaults to `"probability"`):
             What the best tree maximises: its probability, or the number of right heads to be expected of it, which is
             the sum of its arcs' marginals (minimum Bayes risk).
-        edge_floor (`float`, defaults to 0.0): What the graph network adds to the probability of every edge, and of a
-            word with itself; 1e-6 in the code that the authors released.
+        edge_floor (`float`, defaults to 0.0): Added to the probability of every edge that the graph network reads, and
+            of a word with itself. Checkpoints of the authors' code need 1e-6: an edge may be improbable everywhere,
+            and then the heads that compete for it see nothing but this.
         pair_features (`"symmetric"` or `"ordered"`, *optional*):
             Makes of the model for sequence classification one of pairs of sentences: of the means `u` and `v` of their
             word vectors it reads `|u - v|` and `u * v`, and if they are ordered `u` and `v` too.
@@ -94,7 +93,6 @@ class UDGNConfig(StructureConfig):
     max_position_embeddings: int = 512
     head_normalization: Literal["softmax", "kirchhoff"] = "softmax"
     detach_parser: bool = False
-    use_given_heads: bool = False
     head_loss_weight: float | int = 0.0
     root_score: Literal["parser", "uniform", "dependents"] = "parser"
     tree_objective: Literal["probability", "expected_heads"] = "probability"

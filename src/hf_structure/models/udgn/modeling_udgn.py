@@ -282,7 +282,6 @@ class UDGNModel(UDGNPreTrainedModel):
         self,
         input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        heads: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
         parser_inputs_embeds: torch.Tensor | None = None,
         **kwargs,
@@ -291,16 +290,14 @@ class UDGNModel(UDGNPreTrainedModel):
         Args:
             input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Word ids.
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
-            heads (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                Given heads (positions from 1, 0 is the root, negative for none), read when `config.use_given_heads`.
             inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*): Vectors of
                 words in place of `input_ids`, and with them
             parser_inputs_embeds (`torch.Tensor` of shape `(batch_size, seq_len, parser_hidden_size)`, *optional*):
                 those of the parser, which has a table of its own.
 
         Raises:
-            ValueError: if `config.use_given_heads` and there are no `heads`, there are not either ids or vectors of
-                both kinds, or a sentence is longer than learned positions reach.
+            ValueError: if there are not either ids or vectors of both kinds, or a sentence is longer than learned
+                positions reach.
         """
         check_one_input(input_ids, inputs_embeds)
         if (inputs_embeds is None) != (parser_inputs_embeds is None):
@@ -309,10 +306,7 @@ class UDGNModel(UDGNPreTrainedModel):
         if attention_mask is None:
             attention_mask = all_words(embedded)
         head_log_probs = self.parser(input_ids if inputs_embeds is None else parser_inputs_embeds, attention_mask)
-        if self.config.use_given_heads:
-            head_probs = self._given(heads, head_log_probs)
-        else:
-            head_probs = head_log_probs[..., 1:].exp()  # the root's share is dropped, not spread over the rest
+        head_probs = head_log_probs[..., 1:].exp()  # the root's share is dropped, not spread over the rest
         mask = self.connect(head_probs.detach() if self.config.detach_parser else head_probs)
         if self.position_embeddings is not None:
             embedded = embedded + self.position_embeddings(attention_mask)
@@ -330,13 +324,6 @@ class UDGNModel(UDGNPreTrainedModel):
         """Probability of an undirected edge from those of two independent directed ones, eq. 6. All `(B, L, L)`."""
         reverse = head_probs.transpose(1, 2)  # (B, L, L)
         return head_probs + reverse - head_probs * reverse
-
-    def _given(self, heads: torch.Tensor | None, head_log_probs: torch.Tensor) -> torch.Tensor:
-        if heads is None:
-            raise ValueError("config.use_given_heads is on: pass `heads` of shape (batch_size, seq_len)")
-        columns = torch.arange(head_log_probs.shape[-1], device=heads.device)
-        given = heads.unsqueeze(-1) == columns
-        return (given & (head_log_probs > -torch.inf)).to(head_log_probs.dtype)[..., 1:]
 
 
 class UDGNForMaskedLM(UDGNPreTrainedModel):
@@ -365,8 +352,10 @@ class UDGNForMaskedLM(UDGNPreTrainedModel):
     ) -> DependencyMaskedLMOutput:
         """
         Args:
-            input_ids, attention_mask, heads, inputs_embeds, parser_inputs_embeds: As in [`UDGNModel`], with some words
-                masked; `heads` are also the target of the head loss.
+            input_ids, attention_mask, inputs_embeds, parser_inputs_embeds: As in [`UDGNModel`], with some words
+                masked.
+            heads (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Target of the head loss: positions
+                from 1, 0 for the root, negative for none. Ignored unless `config.head_loss_weight` is positive.
             labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 Ids of the masked words, -100 elsewhere.
             num_items_in_batch (`int`, *optional*):
@@ -375,7 +364,7 @@ class UDGNForMaskedLM(UDGNPreTrainedModel):
         The loss is the sum of the masked words' cross-entropies plus `config.head_loss_weight` times the sum of the
         words' head cross-entropies, divided by the number of masked words (by that of words without `labels`).
         """
-        outputs = self.udgn(input_ids, attention_mask, heads, inputs_embeds, parser_inputs_embeds, **kwargs)
+        outputs = self.udgn(input_ids, attention_mask, inputs_embeds, parser_inputs_embeds, **kwargs)
         hidden_states = self.dropout(outputs.last_hidden_state)
         total = None
         count = None
