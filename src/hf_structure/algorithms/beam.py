@@ -40,7 +40,7 @@ class Beam:
         return Beam(self.sentences[rows], self.log_probs[rows])
 
     def join(self, other: "Beam") -> "Beam":
-        """The hypotheses of both, those of this one first."""
+        """The hypotheses of both, its own first."""
         return Beam(torch.cat([self.sentences, other.sentences]), torch.cat([self.log_probs, other.log_probs]))
 
     def masses(self, batch_size: int) -> torch.Tensor:
@@ -79,12 +79,12 @@ class Beam:
         return beam.select(kept), origins[kept], choices[kept]
 
     def ranks(self) -> torch.Tensor:
-        """`(rows,)`: rank of each hypothesis among those of its sentence, 0 for the best."""
+        """`(rows,)`: rank of each hypothesis within its sentence, 0 for the best."""
         order = self.log_probs.argsort(descending=True, stable=True)
         order = order[self.sentences[order].argsort(stable=True)]  # sentence by sentence, the best first
         sentences = self.sentences[order]
-        place = torch.arange(len(order), device=order.device)
-        ranks = place - torch.searchsorted(sentences, sentences)
+        position = torch.arange(len(order), device=order.device)
+        ranks = position - torch.searchsorted(sentences, sentences)
         return torch.empty_like(order).scatter(0, order, ranks)  # (rows,)
 
     def best(self, k: int, batch_size: int) -> torch.Tensor:

@@ -55,11 +55,11 @@ class ParentDistribution(torch.autograd.Function):
     `distance.parent_distribution`.
 
     With G(i, j) = w_j dp(j|i) summed from word i outwards, U(i, l) over j = l..i and V(i, r) over j = i+1..r, the
-    differential of the loss is that of
+    differential of the loss equals the differential of
 
         sum_i sum_{l <= i <= r} p(l|i) p(r|i) (U(i, l) + V(i, r)) / Z(l, r)
 
-    with G held fixed, plus that of w_j.
+    with G held fixed, plus a term for w_j.
     """
 
     @staticmethod
@@ -107,5 +107,5 @@ def _barriers(distances: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _reversed_cumsum(x: torch.Tensor) -> torch.Tensor:
-    """Sums of each row from a place to its end."""
+    """Sums of each row from every index to its end."""
     return x.flip(-1).cumsum_(-1).flip(-1)

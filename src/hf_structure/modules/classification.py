@@ -65,9 +65,9 @@ def part_pairs(
     order = words_first(mask)[:, :longest]
 
     def part(values: torch.Tensor) -> torch.Tensor:
-        places = order.view(*order.shape, *[1] * (values.dim() - 2))  # (2 * batch_size, longest, 1, ...)
-        places = places.expand(-1, -1, *values.shape[2:])
-        return torch.cat([values, values]).gather(1, places)  # (2 * batch_size, longest, ...)
+        positions = order.view(*order.shape, *[1] * (values.dim() - 2))  # (2 * batch_size, longest, 1, ...)
+        positions = positions.expand(-1, -1, *values.shape[2:])  # (2 * batch_size, longest, ...)
+        return torch.cat([values, values]).gather(1, positions)  # (2 * batch_size, longest, ...)
 
     return mask.gather(1, order), {name: part(values) for name, values in inputs.items()}
 
@@ -88,9 +88,9 @@ class SequenceClassification(MixinBase):
     A base model, the `model_class`, with a classifier of the mean of a sentence's word vectors, or of two sentences'
     means.
 
-    `config.num_labels` and `config.problem_type` say what it gives: with one label it is a regression;
-    `config.pair_features`, whether it reads pairs. Loaded from a masked language model, it begins with a random
-    classifier and leaves out what predicts words.
+    `config.num_labels` and `config.problem_type` determine the output: one label is a regression. With
+    `config.pair_features` the input is pairs. Loaded from a masked language model, it starts with a random classifier
+    and without the head that predicts words.
     """
 
     model_class: ClassVar[type[PreTrainedModel]]
@@ -117,7 +117,7 @@ class SequenceClassification(MixinBase):
         """
         Args:
             token_type_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                With `config.pair_features`, 0 for words of the first sentence and 1 for those of the second. The two
+                With `config.pair_features`, 0 for words of the first sentence and 1 for words of the second. The two
                 are read separately; `hidden_states` and `attentions` have all first sentences before the second ones.
             labels (`torch.LongTensor` or `torch.FloatTensor` of shape `(batch_size,)`, *optional*):
                 Classes, or the scores of a regression; `(batch_size, num_labels)` for several of either.

@@ -104,8 +104,8 @@ class GraphEncoderModel(GraphPreTrainedModel):
         segment_ids: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """
-        What the first layer reads, `(batch_size, seq_len, hidden_size)`, and the mask of attention, `(batch_size, 1,
-        1, seq_len)`, or with a position bias `(batch_size, num_heads, seq_len, seq_len)`. By default, positions are
+        Input of the first layer, `(batch_size, seq_len, hidden_size)`, and attention mask, `(batch_size, 1, 1,
+        seq_len)`, or with a position bias `(batch_size, num_heads, seq_len, seq_len)`. By default, positions are
         counted without the padding, and all are in the first segment. Raises `ValueError` for a sequence that is
         longer than the positions reach.
         """

@@ -57,18 +57,19 @@ def average_pieces(
     embeddings: nn.Module, pieces: torch.Tensor, word_ids: torch.Tensor, n: int, unknown: int | None = None
 ) -> torch.Tensor:
     """
-    Mean vector of the pieces of each word, `(batch_size, n, hidden_size)`; for a word without pieces that of the id
-    `unknown`, or zero. The pieces are ids `(batch_size, seq_len)` or vectors `(batch_size, seq_len, hidden_size)`.
+    Mean vector of the pieces of each word, `(batch_size, n, hidden_size)`; for a word without pieces the vector of
+    the id `unknown`, or zero. The pieces are ids `(batch_size, seq_len)` or vectors `(batch_size, seq_len,
+    hidden_size)`.
     """
     batch, length = word_ids.shape
     first = n * torch.arange(batch, device=word_ids.device).unsqueeze(1)
-    place = torch.where(word_ids >= 0, first + word_ids, batch * n).flatten()  # one more for pieces of no word
+    row = torch.where(word_ids >= 0, first + word_ids, batch * n).flatten()  # one more for pieces of no word
     rest = word_ids.new_full((batch, 1), unknown or 0)
     if pieces.dim() == 2:  # looked up together: a separate look-up would cost a second gradient of the whole table
         pieces, last = embeddings(torch.cat([pieces, rest], dim=1)).split((length, 1), dim=1)
     else:
         last = embeddings(rest).to(pieces.dtype)  # (B, 1, hidden_size)
-    sums = pieces.new_zeros(batch * n + 1, pieces.shape[2]).index_add(0, place, pieces.flatten(0, 1))  # (B * n + 1, d)
-    counts = torch.bincount(place, minlength=batch * n + 1)[:-1].view(batch, n, 1)  # (B, n, 1)
+    sums = pieces.new_zeros(batch * n + 1, pieces.shape[2]).index_add(0, row, pieces.flatten(0, 1))  # (B * n + 1, d)
+    counts = torch.bincount(row, minlength=batch * n + 1)[:-1].view(batch, n, 1)  # (B, n, 1)
     means = sums[:-1].view(batch, n, -1) / counts.clamp(min=1)  # (B, n, d)
     return means if unknown is None else torch.where(counts > 0, means, last)

@@ -1,4 +1,4 @@
-"""What the package knows of the Graph-to-Graph Transformer."""
+"""Registry entry for the Graph-to-Graph Transformer."""
 
 from hf_structure.models.families import Family
 

@@ -1,4 +1,4 @@
-"""What the package knows of StructFormer."""
+"""Registry entry for StructFormer."""
 
 from hf_structure.models.families import Family
 

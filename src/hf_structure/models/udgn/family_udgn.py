@@ -1,4 +1,4 @@
-"""What the package knows of the Unsupervised Dependency Graph Network."""
+"""Registry entry for the Unsupervised Dependency Graph Network."""
 
 from hf_structure.models.families import Family
 
