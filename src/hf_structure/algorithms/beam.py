@@ -75,7 +75,7 @@ class Beam:
         origins, choices = possible.nonzero(as_tuple=True)
         beam = Beam(self.sentences[origins], self.log_probs[origins] + log_probs[origins, choices])
         kept = (beam.ranks() < beam_size).nonzero().squeeze(1)  # (kept,)
-        kept = kept[settle(origins[kept])]
+        kept = kept[stable_order(origins[kept])]
         return beam.select(kept), origins[kept], choices[kept]
 
     def ranks(self) -> torch.Tensor:
@@ -95,7 +95,7 @@ class Beam:
         return best.index_put((self.sentences[rows], ranks[rows]), rows)  # (batch_size, k)
 
 
-def settle(origins: torch.Tensor) -> torch.Tensor:
+def stable_order(origins: torch.Tensor) -> torch.Tensor:
     """
     A permutation of hypotheses, which come from the rows `origins`, in which as many as possible stay in the row of
     their origin: row `r` is to hold hypothesis `order[r]`. An origin whose row is among the new rows keeps its first

@@ -19,7 +19,7 @@ Function = TypeVar("Function", bound=Callable)
 Class = TypeVar("Class", bound=type[nn.Module])
 
 
-def uncompiled(function: Function) -> Function:
+def no_compile(function: Function) -> Function:
     """[`torch.compiler.disable`], which hides the type."""
     return cast(Function, torch.compiler.disable(function))
 

@@ -10,7 +10,7 @@ from transformers.utils.generic import can_return_tuple
 
 from hf_structure.modules.calls import MixinBase
 from hf_structure.modules.dropout import Dropout
-from hf_structure.modules.padding import all_words, words_first
+from hf_structure.modules.padding import left_align, ones_mask
 
 FEATURES = {None: 1, "symmetric": 2, "ordered": 4}  # number of vectors for a sentence or a pair
 
@@ -62,7 +62,7 @@ def part_pairs(
     if not lengths.all():
         raise ValueError("this model reads pairs: each has words of token_type_ids 0 and of 1")
     longest = int(lengths.max())
-    order = words_first(mask)[:, :longest]
+    order = left_align(mask)[:, :longest]
 
     def part(values: torch.Tensor) -> torch.Tensor:
         positions = order.view(*order.shape, *[1] * (values.dim() - 2))  # (2 * batch_size, longest, 1, ...)
@@ -132,7 +132,7 @@ class SequenceClassification(MixinBase):
         words = {name: value for name, value in words.items() if isinstance(value, torch.Tensor)}
         if words:
             if attention_mask is None:
-                attention_mask = all_words(next(iter(words.values())))
+                attention_mask = ones_mask(next(iter(words.values())))
             if not attention_mask.shape[1]:
                 raise ValueError("a text without words: this model reads no punctuation, perhaps")
             if self.config.pair_features:

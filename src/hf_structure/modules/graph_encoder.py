@@ -19,7 +19,7 @@ from hf_structure.modules.graph_transformer import (
     begin_at_zero,
     begins_at_zero,
 )
-from hf_structure.modules.padding import all_words
+from hf_structure.modules.padding import ones_mask
 from hf_structure.modules.publishing import PublishingMixin
 
 
@@ -116,7 +116,7 @@ class GraphEncoderModel(GraphPreTrainedModel):
                 "model (config.max_position_embeddings)"
             )
         if attention_mask is None:
-            attention_mask = all_words(inputs_embeds)
+            attention_mask = ones_mask(inputs_embeds)
         if position_ids is None:
             position_ids = (attention_mask.long().cumsum(1) - 1).clamp(min=0)
         if segment_ids is None:

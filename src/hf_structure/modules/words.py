@@ -5,7 +5,7 @@ from typing import NamedTuple, TypeVar, cast
 import torch
 from torch import nn
 
-from hf_structure.modules.padding import words_first
+from hf_structure.modules.padding import left_align
 
 Values = TypeVar("Values", bound=torch.Tensor | None)
 
@@ -17,9 +17,9 @@ class WordPlaces(NamedTuple):
     lengths: torch.Tensor  # (batch_size,): words of each sentence
     order: torch.Tensor | None  # (batch_size, seq_len): if every id is a word, positions of the words, then of padding
 
-    def words_first(self, values: Values, n: int) -> Values:
+    def left_align(self, values: Values, n: int) -> Values:
         """
-        The values `(batch_size, n, ...)` of the first `n` words of each sentence, among values `(batch_size,
+        Values `(batch_size, n, ...)` of the first `n` words of each sentence, among values `(batch_size,
         num_words, ...)` that are padded like the ids or, where not every id is a word, at the end.
         """
         if values is None:
@@ -42,7 +42,7 @@ def place_words(
     present = attention_mask.bool()
     order = None
     if word_ids is None:
-        order = words_first(present)
+        order = left_align(present)
         word_ids = present.long().cumsum(1) - 1
     word_ids = word_ids.masked_fill(~present, -1)
     seen = word_ids.amax(1) + 1

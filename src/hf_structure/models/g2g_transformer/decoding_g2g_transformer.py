@@ -14,7 +14,7 @@ import torch
 from hf_structure.algorithms.transitions import LEFT_ARC, NO_ACTION, RIGHT_ARC, SWAP, TransitionStates
 from hf_structure.models.g2g_transformer.states_g2g_transformer import dependents, is_arc
 from hf_structure.models.modeling_outputs import DecoderOutput
-from hf_structure.modules.calls import uncompiled
+from hf_structure.modules.calls import no_compile
 
 if TYPE_CHECKING:
     from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
@@ -86,7 +86,7 @@ class Candidates:
         return (self.action_log_probs.unsqueeze(2) + self.label_log_probs).flatten(1)  # (number, columns)
 
 
-@uncompiled
+@no_compile
 def beam_search(
     model: "G2GTransformerForParsing",
     vectors: torch.Tensor,

@@ -36,11 +36,11 @@ from hf_structure.models.g2g_transformer.states_g2g_transformer import (
 )
 from hf_structure.models.modeling_outputs import DecoderOutput, TransitionParserOutput
 from hf_structure.modules.affine import all_rows
-from hf_structure.modules.calls import uncompiled
+from hf_structure.modules.calls import no_compile
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.graph_encoder import GraphEncoderModel, GraphPreTrainedModel
 from hf_structure.modules.graph_transformer import Arcs, take
-from hf_structure.modules.padding import all_words, check_one_input
+from hf_structure.modules.padding import check_one_input, ones_mask
 from hf_structure.modules.pretrained_encoder import PretrainedEncoderMixin
 from hf_structure.modules.words import average_pieces, place_words
 
@@ -184,7 +184,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
 
     # The paper's equations, for any states of any sentences.
 
-    @uncompiled
+    @no_compile
     def embed_words(
         self,
         pieces: torch.Tensor,
@@ -198,7 +198,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         n + 4, hidden_size)`; lengths; and, if every id is a word, the positions of the words and then of the padding.
         """
         if attention_mask is None:
-            attention_mask = all_words(pieces)
+            attention_mask = ones_mask(pieces)
         word_ids, lengths, order = places = place_words(attention_mask, word_ids, num_words)
         n = max(int(lengths.max()), 1)
         if n > self.config.max_words:
@@ -207,7 +207,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
             )
         words = average_pieces(self.get_input_embeddings(), pieces, word_ids, n, self.config.unk_token_id)
         if self.tag_embeddings is not None and tag_ids is not None:
-            tags = places.words_first(tag_ids, n)
+            tags = places.left_align(tag_ids, n)
             words = words + self.tag_embeddings(tags.clamp(min=0)).masked_fill(tags.unsqueeze(2) < 0, 0.0)
         special = all_rows(self.special_embeddings, words.device).to(words.dtype)
         cls, sep, root, *null = special.expand(len(words), *special.shape).unsqueeze(2).unbind(1)  # (B, 1, D) each
@@ -436,7 +436,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         words = sequences.words.masked_fill(~is_word, 0)
         return {"inputs_embeds": embedded, "position_ids": sequences.positions, **inputs}, words
 
-    @uncompiled
+    @no_compile
     def _loss(
         self,
         path: Derivations,
@@ -463,7 +463,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
 
     # All decisions of a batch, many states at a time.
 
-    @uncompiled
+    @no_compile
     def _compose_path(self, vectors: torch.Tensor, path: Derivations) -> tuple[torch.Tensor, torch.Tensor]:
         """
         All vectors that words have along the derivations `(number, D)`, and the words' rows among them in the states
@@ -489,7 +489,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         versions = versions[:-1].flatten(0, 1)[path.decisions]  # (decisions, n + 4)
         return torch.cat(table), versions.to(vectors.device)
 
-    @uncompiled
+    @no_compile
     def _history_on_path(self, path: Derivations, device: torch.device) -> torch.Tensor | None:
         """Output of the LSTM in the states with a decision, `(decisions, history_size)`."""
         if self.history is None:

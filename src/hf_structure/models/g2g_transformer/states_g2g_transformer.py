@@ -8,7 +8,7 @@ import torch
 from hf_structure.algorithms.transitions import LEFT_ARC, NO_ACTION, RIGHT_ARC, TransitionStates, oracle_path
 from hf_structure.algorithms.trees import is_projective, is_tree
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
-from hf_structure.modules.calls import uncompiled
+from hf_structure.modules.calls import no_compile
 
 # Rows after the root and the n words in a sentence's table of vectors: n + 1, n + 2, n + 3.
 CLS, SEP, NULL = range(3)
@@ -48,7 +48,7 @@ class Derivations(NamedTuple):
         """`(decisions, ...)`: values `(batch, steps, ...)` in the states in which there is something to decide."""
         return values.transpose(0, 1).flatten(0, 1)[self.decisions.to(values.device)]
 
-    @uncompiled
+    @no_compile
     def by_sentence(self, values: torch.Tensor) -> torch.Tensor:
         """`(batch, steps, D)` from `(decisions, D)`; 0 where there was nothing to decide."""
         batch, steps = self.actions.shape
@@ -75,7 +75,7 @@ def sequence_lengths(states: TransitionStates, deleted: bool) -> torch.Tensor:
     return states.lengths + 4 if deleted else states.depth + states.lengths - states.front + 2
 
 
-@uncompiled
+@no_compile
 def state_sequences(states: TransitionStates, deleted: bool, top_position: int | None = None) -> StateSequences:
     """
     [CLS] stack from bottom to top [SEP] buffer, and with `deleted` [SEP] deleted words in the order of the sentence:
@@ -167,7 +167,7 @@ def compositions(before: TransitionStates, after: TransitionStates, actions: tor
     )
 
 
-@uncompiled
+@no_compile
 def oracle_derivations(
     heads: torch.Tensor, labels: torch.Tensor | None, lengths: torch.Tensor, config: G2GTransformerConfig
 ) -> Derivations:
@@ -210,7 +210,7 @@ def dependents(before: TransitionStates, actions: torch.Tensor) -> torch.Tensor:
     return torch.where(actions == LEFT_ARC, before.second, before.top)
 
 
-@uncompiled
+@no_compile
 def length_groups(lengths: torch.Tensor, budget: int, padding: int = CPU_PADDING) -> list[torch.Tensor]:
     """
     Rows in groups of similar lengths `(number,)`, which are on the CPU: each group of at most `budget` positions, of

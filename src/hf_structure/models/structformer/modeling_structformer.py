@@ -38,7 +38,7 @@ from hf_structure.modules.attention import AttentionMixin
 from hf_structure.modules.calls import by_call, with_calls
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.masked_lm import masked_cross_entropy
-from hf_structure.modules.padding import all_words, check_one_input, places_among_words, words_first
+from hf_structure.modules.padding import check_one_input, left_align, ones_mask, undo_left_align
 from hf_structure.modules.positions import LearnedPositions
 from hf_structure.modules.publishing import PublishingMixin
 
@@ -93,7 +93,7 @@ class StructFormerParser(nn.Module):
         `distances`, `heights`, `parent_probs`, `root_probs`, `left_probs` and `right_probs` as in
         [`StructFormerModelOutput`], from word embeddings `(batch_size, seq_len, hidden_size)` with padding anywhere.
         """
-        order = words_first(attention_mask)
+        order = left_align(attention_mask)
         lengths = attention_mask.long().sum(1)
         words = embedded.gather(1, order.unsqueeze(2).expand_as(embedded))  # (B, L, D)
         # A call, not the methods themselves: hooks of calls may bring the parameters.
@@ -102,7 +102,7 @@ class StructFormerParser(nn.Module):
         is_word = position < lengths.unsqueeze(1)
         distances = nn.functional.pad(distances, (0, 1)).masked_fill(position >= lengths.unsqueeze(1) - 1, torch.inf)
         heights = heights.masked_fill(~is_word, -torch.inf)
-        back = places_among_words(attention_mask)  # undoes `order`
+        back = undo_left_align(attention_mask)  # undoes `order`
         return {
             "distances": distances.gather(1, back),  # (B, L)
             "heights": heights.gather(1, back),  # (B, L)
@@ -381,8 +381,8 @@ class StructFormerPreTrainedModel(AttentionMixin, PublishingMixin, PreTrainedMod
             raise ValueError(f"k={k} is not possible: distances and heights define one tree")
         given = check_one_input(input_ids, inputs_embeds)
         if attention_mask is None:
-            attention_mask = all_words(given)
-        order = words_first(attention_mask)
+            attention_mask = ones_mask(given)
+        order = left_align(attention_mask)
         lengths = attention_mask.long().sum(1)
         model: Any = self.base_model
         embedded = self.get_input_embeddings()(given) if inputs_embeds is None else given
@@ -512,7 +512,7 @@ class StructFormerModel(StructFormerPreTrainedModel):
         check_one_input(input_ids, inputs_embeds)
         embedded = self.embeddings(input_ids) if inputs_embeds is None else inputs_embeds
         if attention_mask is None:
-            attention_mask = all_words(embedded)
+            attention_mask = ones_mask(embedded)
         states = self.below_parser(embedded, attention_mask)
         structure: dict[str, Any] = {}
         relations = None

@@ -34,7 +34,7 @@ from hf_structure.modules.attention import AttentionMixin
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.lstm import BiLSTM
 from hf_structure.modules.masked_lm import masked_cross_entropy
-from hf_structure.modules.padding import all_words, check_one_input, places_among_words, words_first
+from hf_structure.modules.padding import check_one_input, left_align, ones_mask, undo_left_align
 from hf_structure.modules.positions import LearnedPositions
 from hf_structure.modules.publishing import PublishingMixin
 
@@ -65,7 +65,7 @@ class UDGNParser(nn.Module):
             [`DependencyModelOutput`].
         """
         log_probs = self.normalize(self.score(words, attention_mask))
-        back = places_among_words(attention_mask)  # undoes the alignment of `score`, for dependents and heads
+        back = undo_left_align(attention_mask)  # undoes the alignment of `score`, for dependents and heads
         columns = torch.cat([torch.zeros_like(back[:, :1]), back + 1], dim=1)
         log_probs = log_probs.gather(1, back.unsqueeze(2).expand_as(log_probs))  # (B, L, L + 1)
         return log_probs.gather(2, columns.unsqueeze(1).expand_as(log_probs))  # (B, L, L + 1)
@@ -76,7 +76,7 @@ class UDGNParser(nn.Module):
         and for padding. The root has a word's score for itself.
         """
         # Padding goes to the right: from the left, an LSTM would carry it into the sentence.
-        order = words_first(attention_mask)
+        order = left_align(attention_mask)
         is_word = attention_mask.bool().gather(1, order)  # (B, L)
         vectors = self.embeddings(words) if words.dim() == 2 else words
         embedded = self.dropout(vectors.gather(1, order.unsqueeze(2).expand_as(vectors)))  # (B, L, D)
@@ -241,7 +241,7 @@ class UDGNPreTrainedModel(AttentionMixin, PublishingMixin, PreTrainedModel):
         check_decoder(decoder, k)
         words = check_one_input(input_ids, parser_inputs_embeds)
         if attention_mask is None:
-            attention_mask = all_words(words)
+            attention_mask = ones_mask(words)
         lengths = attention_mask.long().sum(1)
         parser = cast(UDGNParser, self.base_model.parser)
         scores = parser.score(words, attention_mask)  # (B, L, L + 1)
@@ -309,7 +309,7 @@ class UDGNModel(UDGNPreTrainedModel):
             raise ValueError("UDGN has two tables of words: inputs_embeds and parser_inputs_embeds are given together")
         embedded = self.embeddings(input_ids) if inputs_embeds is None else inputs_embeds
         if attention_mask is None:
-            attention_mask = all_words(embedded)
+            attention_mask = ones_mask(embedded)
         head_log_probs = self.parser(input_ids if inputs_embeds is None else parser_inputs_embeds, attention_mask)
         head_probs = head_log_probs[..., 1:].exp()  # the root's share is dropped, not spread over the rest
         mask = self.connect(head_probs.detach() if self.config.detach_parser else head_probs)
