@@ -49,15 +49,17 @@ class Marginals(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, arcs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        ctx.save_for_backward(arcs, lengths)
-        return _marginals(arcs, lengths)
+        weights, _ = _weights(arcs)
+        ctx.save_for_backward(weights, lengths)
+        return _marginals(weights, lengths)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
-        arcs, lengths = ctx.saved_tensors
+        weights, lengths = ctx.saved_tensors
         with forward_ad.dual_level():
-            moved = _marginals(forward_ad.make_dual(arcs, gradient), lengths)
+            # exp' = exp; marginals do not change with the scale of a word's weights.
+            moved = _marginals(forward_ad.make_dual(weights, weights * gradient), lengths)
             tangent = forward_ad.unpack_dual(moved).tangent
         assert tangent is not None  # of an input that has one
         return tangent, None
@@ -68,13 +70,12 @@ def marginals(arcs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     return Marginals.apply(arcs, lengths)
 
 
-def _marginals(arcs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    weights, _ = _weights(arcs)
+def _marginals(weights: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     factors, pivots, order = _factorize(weights, lengths)
     slopes = _slopes(factors, pivots)
     if order is not None:
         slopes = _reorder(slopes, order.argsort(1))
-    impossible = _log_product(pivots, lengths) == -torch.inf
+    impossible = (_inside(pivots, lengths) & (pivots == 0)).any(1)  # (batch,)
     return (slopes * weights).masked_fill(impossible[:, None, None], 0)
 
 
@@ -189,7 +190,7 @@ def _slopes(factors: torch.Tensor, pivots: torch.Tensor) -> torch.Tensor:
             if start:
                 to_word[:, :start].baddbmm_(slopes[:, :start, head : word + 1], row[:, head:])
                 of_word[..., :head].baddbmm_(column[..., start:], block[..., :head])
-            of_word[..., 1:] += 1 - of_word @ row
+            of_word[..., 1:].add_(1 - of_word @ row)
             of_word /= pivots[:, word, None, None]
     return slopes
 
