@@ -33,7 +33,7 @@ from hf_structure.models.g2g_transformer.states_g2g_transformer import (
     of_positions,
     state_columns,
 )
-from hf_structure.modules.calls import uncompiled
+from hf_structure.modules.calls import no_compile
 from hf_structure.modules.dropout import Dropout
 
 FIRST = NULL + 1  # the first word as it was at first
@@ -70,7 +70,7 @@ def released_lengths(states: TransitionStates, deleted: bool) -> torch.Tensor:
     return lengths + states.lengths + 1 - states.depth - waiting if deleted else lengths
 
 
-@uncompiled
+@no_compile
 def released_sequences(states: TransitionStates, deleted: bool) -> StateSequences:
     """
     [CLS] stack [SEP] buffer [SEP], and with `deleted` the deleted words, with the numbers of the positions. An empty

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from hf_structure.algorithms.beam import Beam, settle
+from hf_structure.algorithms.beam import Beam, stable_order
 
 
 def random_beam(seed: int, rows: int = 9, sentences: int = 3) -> tuple[Beam, torch.Tensor]:
@@ -62,8 +62,8 @@ def test_hypotheses_stay_in_their_rows_and_can_be_moved_in_place(seed, beam_size
 
 
 def test_settle():
-    assert settle(torch.tensor([2, 2, 0, 5])).tolist() == [2, 1, 0, 3]
-    assert settle(torch.tensor([4, 7, 9])).tolist() == [0, 1, 2]
+    assert stable_order(torch.tensor([2, 2, 0, 5])).tolist() == [2, 1, 0, 3]
+    assert stable_order(torch.tensor([4, 7, 9])).tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("seed", range(5))

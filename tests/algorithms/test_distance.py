@@ -6,6 +6,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from hf_structure.algorithms import naive
 from hf_structure.algorithms.distance import (
     argmax_parents,
     boundary_distributions,
@@ -212,41 +213,12 @@ def random_batch(lengths, seed=0, spread=1.0, dtype=torch.float64, garbage=math.
     return distances.to(dtype), heights.to(dtype), lengths
 
 
-def literal_boundaries(tau, delta, scale):
-    """Eq. 7-9 for one sentence, word by word; `tau` has the infinite ends."""
-    n = len(delta)
-    inside = [[torch.ones((), dtype=delta.dtype)] * (n + 2) for _ in range(n)]  # [i][1 + j]: j in C(i)
-    for i in range(n):
-        for j in range(-1, n + 1):
-            between = tau[j + 1 : i + 1] if j < i else tau[i + 1 : j + 1]
-            if j in (-1, n):
-                inside[i][1 + j] = torch.zeros((), dtype=delta.dtype)
-            elif j != i:
-                inside[i][1 + j] = torch.sigmoid((delta[i] - between.max()) * scale)
-    zero = torch.zeros((), dtype=delta.dtype)
-    left = [[inside[i][1 + l] - inside[i][l] if l <= i else zero for l in range(n)] for i in range(n)]  # noqa: E741
-    right = [[inside[i][1 + r] - inside[i][2 + r] if r >= i else zero for r in range(n)] for i in range(n)]
-    return torch.stack([torch.stack(row) for row in left]), torch.stack([torch.stack(row) for row in right])
-
-
-def literal_parents(left, right, delta, scale):
-    """Eq. 10-12 for one sentence with tensors over words i, boundaries l and r, and parents j."""
-    place = torch.arange(len(delta))
-    constituent = left[:, :, None] * right[:, None, :]  # eq. 10: (i, l, r)
-    within = (place >= place[:, None, None]) & (place <= place[None, :, None])  # (l, r, j)
-    logits = (delta * scale).expand_as(within).masked_fill(~within, -INF)
-    logits = logits.masked_fill(~within.any(-1, keepdim=True), 0)
-    parent = logits.softmax(-1) * within  # eq. 11
-    return torch.einsum("ilr,lrj->ij", constituent, parent)  # eq. 12
-
-
 def literal(distances, heights, lengths, scale_1, scale_2):
     """The three distributions `(batch, n, n)` of a batch, straight from the equations."""
     n, results = heights.shape[1], []
-    for distance, delta, m in zip(distances, heights, lengths.tolist(), strict=True):
-        end, delta = distance.new_full((1,), INF), delta[:m]
-        left, right = literal_boundaries(torch.cat([end, distance[: m - 1], end]), delta, scale_1)
-        parents = literal_parents(left, right, delta, scale_2)
+    for distance, height, m in zip(distances, heights, lengths.tolist(), strict=True):
+        left, right = naive.boundary_distributions(distance[: m - 1], height[:m], scale_1)
+        parents = naive.parent_distribution(left, right, height[:m], scale_2)
         results.append(torch.nn.functional.pad(torch.stack([left, right, parents]), (0, n - m, 0, n - m)))
     return torch.stack(results, dim=1)
 

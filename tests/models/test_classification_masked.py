@@ -2,7 +2,7 @@ import pytest
 import test_modeling_structformer
 import test_modeling_udgn
 import torch
-from classification_common import ClassificationBattery, batch_of, texts_of
+from classification_common import ClassificationBattery
 
 from hf_structure import (
     StructFormerForMaskedLM,
@@ -25,20 +25,6 @@ class TestUDGN(ClassificationBattery):
 
     def vectors(self, model, input_ids):
         return super().vectors(model, input_ids) | {"parser_inputs_embeds": model.udgn.parser.embeddings(input_ids)}
-
-    @torch.no_grad()
-    def test_given_heads_are_those_of_each_sentence(self):
-        model = self.model(pair_features="symmetric", use_given_heads=True)
-        batch = batch_of(texts_of("symmetric")[:1])
-        heads = torch.tensor([[0, 1, 2, 3, 4, 0, 1, 2]])  # chains in a sentence of five words and one of three
-        chains, others = (model(**batch, heads=each).logits for each in (heads, heads.flip(1)))
-        assert not torch.allclose(chains, others)
-        apart = [
-            model.udgn(torch.tensor([ids]), heads=torch.arange(len(ids)).unsqueeze(0)).last_hidden_state.mean(1)
-            for ids in texts_of("symmetric")[0]
-        ]
-        states, mask = torch.cat(apart).unsqueeze(1), torch.ones(2, 1)
-        torch.testing.assert_close(model.classifier(states, mask), chains, atol=1e-5, rtol=1e-4)
 
 
 class TestStructFormer(ClassificationBattery):

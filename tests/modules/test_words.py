@@ -45,14 +45,14 @@ def test_every_id_is_a_word_where_nothing_else_is_said(side):
     mask = padded([[1] * 3, [1], [1] * 2], 0, side)
     places = place_words(mask)
     assert places.lengths.tolist() == [3, 1, 2]
-    firsts = places.words_first(ids, 3)
+    firsts = places.left_align(ids, 3)
     assert [firsts[row, :n].tolist() for row, n in enumerate([3, 1, 2])] == [[3, 4, 5], [6], [7, 8]]
-    assert places.words_first(None, 3) is None
+    assert places.left_align(None, 3) is None
     wider = nn.functional.pad(ids, (0, 2) if side == "right" else (2, 0))
     places = place_words((wider > 0).long())
-    assert torch.equal(places.words_first(wider, 3), firsts)
+    assert torch.equal(places.left_align(wider, 3), firsts)
     vectors = wider.unsqueeze(2).expand(-1, -1, 4)
-    assert torch.equal(places.words_first(vectors, 3), firsts.unsqueeze(2).expand(-1, -1, 4))
+    assert torch.equal(places.left_align(vectors, 3), firsts.unsqueeze(2).expand(-1, -1, 4))
     assert place_words(torch.ones_like(ids)).lengths.tolist() == [3, 3, 3]
 
 

@@ -2,9 +2,9 @@
 Binary trees over tokens as attachments, one number for each token (Murty et al. 2023, "Pushdown Layers").
 
 A text begins with a root token, the bottom of a stack of constituents. Each next token is pushed, and then reduced
-with some of the constituents before it, from the top of the stack downwards; its *attachment* says how many tokens
-back the last of these ends, 0 for none. The last token, which ends the text, is reduced with all of them, the root
-included. With `(the dog) (chased (a cat))`:
+with some of the constituents before it, from the top of the stack downwards; its *attachment* is the number of
+tokens back to the end of the last of these, 0 for none. The last token, which ends the text, is reduced with all of
+them, the root included. With `(the dog) (chased (a cat))`:
 
     token        <s>  the  dog  chased  a  cat  </s>
     attachment    0    0    1     0     0   3    6       "cat" is 3 tokens after "dog", where "the dog" ends
@@ -54,7 +54,7 @@ def projective_heads(heads: Sequence[int]) -> list[int]:
 
 
 def _dominates(heads: Sequence[int], word: int) -> bool:
-    """Whether the head of a word dominates all words between the two."""
+    """True if the head of a word dominates all words between the two."""
     head = heads[word - 1]
     for between in range(min(head, word) + 1, max(head, word)):
         while between not in (0, head):
@@ -89,11 +89,11 @@ def token_spans(spans: Sequence[Span], word_ids: Sequence[int]) -> list[Span]:
     words = [word for word in word_ids if word]
     starts = {}
     ends = {}
-    for place, word in enumerate(words):
-        starts.setdefault(word, place)
-        ends[word] = place + 1
+    for index, word in enumerate(words):
+        starts.setdefault(word, index)
+        ends[word] = index + 1
     merged = [(starts[start + 1], ends[end]) for start, end in spans]
-    merged += [(place, ends[word]) for place, word in enumerate(words) if ends[word] - place > 1]
+    merged += [(index, ends[word]) for index, word in enumerate(words) if ends[word] - index > 1]
     return sorted(merged, key=_pre_order)
 
 
@@ -105,10 +105,10 @@ def word_spans(spans: Sequence[Span], word_ids: Sequence[int]) -> list[Span]:
     words = [word for word in word_ids if word]
     starts = {}
     ends = {}
-    for place, (before, word) in enumerate(pairwise([0, *words, 0])):
+    for index, (before, word) in enumerate(pairwise([0, *words, 0])):
         if before != word:
-            ends[place] = before
-            starts[place] = word - 1
+            ends[index] = before
+            starts[index] = word - 1
     whole = {(starts[start], ends[end]) for start, end in spans if start in starts and end in ends}
     return sorted((span for span in whole if span[1] - span[0] > 1), key=_pre_order)
 
@@ -136,18 +136,18 @@ def spans_to_attachments(spans: Sequence[Span], length: int) -> list[int]:
 def attachments_to_spans(attachments: Sequence[int]) -> list[Span]:
     """
     The constituents, of at least two tokens each, that the attachments of a root and some tokens make, counted without
-    the root. What the token that ends the text is reduced with is left out; its attachment may be missing.
+    the root. Reductions with the token that ends the text are left out; its attachment may be missing.
     """
     spans = []
-    stack: list[Span] = []  # constituents as the places of their first and last tokens
-    for place, back in enumerate(attachments):
-        starts = [place]
-        while back and stack and stack[-1][1] >= place - back:
+    stack: list[Span] = []  # constituents as the indices of their first and last tokens
+    for index, back in enumerate(attachments):
+        starts = [index]
+        while back and stack and stack[-1][1] >= index - back:
             starts.append(stack.pop()[0])
         is_reduced_with_root = starts[-1] == 0
         if not is_reduced_with_root:
-            spans += [(start - 1, place) for start in starts[1:]]
-        stack.append((starts[-1], place))
+            spans += [(start - 1, index) for start in starts[1:]]
+        stack.append((starts[-1], index))
     return sorted(spans, key=_pre_order)
 
 

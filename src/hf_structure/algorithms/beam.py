@@ -40,7 +40,7 @@ class Beam:
         return Beam(self.sentences[rows], self.log_probs[rows])
 
     def join(self, other: "Beam") -> "Beam":
-        """The hypotheses of both, those of this one first."""
+        """The hypotheses of both, its own first."""
         return Beam(torch.cat([self.sentences, other.sentences]), torch.cat([self.log_probs, other.log_probs]))
 
     def masses(self, batch_size: int) -> torch.Tensor:
@@ -75,16 +75,16 @@ class Beam:
         origins, choices = possible.nonzero(as_tuple=True)
         beam = Beam(self.sentences[origins], self.log_probs[origins] + log_probs[origins, choices])
         kept = (beam.ranks() < beam_size).nonzero().squeeze(1)  # (kept,)
-        kept = kept[settle(origins[kept])]
+        kept = kept[stable_order(origins[kept])]
         return beam.select(kept), origins[kept], choices[kept]
 
     def ranks(self) -> torch.Tensor:
-        """`(rows,)`: rank of each hypothesis among those of its sentence, 0 for the best."""
+        """`(rows,)`: rank of each hypothesis within its sentence, 0 for the best."""
         order = self.log_probs.argsort(descending=True, stable=True)
         order = order[self.sentences[order].argsort(stable=True)]  # sentence by sentence, the best first
         sentences = self.sentences[order]
-        place = torch.arange(len(order), device=order.device)
-        ranks = place - torch.searchsorted(sentences, sentences)
+        position = torch.arange(len(order), device=order.device)
+        ranks = position - torch.searchsorted(sentences, sentences)
         return torch.empty_like(order).scatter(0, order, ranks)  # (rows,)
 
     def best(self, k: int, batch_size: int) -> torch.Tensor:
@@ -95,7 +95,7 @@ class Beam:
         return best.index_put((self.sentences[rows], ranks[rows]), rows)  # (batch_size, k)
 
 
-def settle(origins: torch.Tensor) -> torch.Tensor:
+def stable_order(origins: torch.Tensor) -> torch.Tensor:
     """
     A permutation of hypotheses, which come from the rows `origins`, in which as many as possible stay in the row of
     their origin: row `r` is to hold hypothesis `order[r]`. An origin whose row is among the new rows keeps its first

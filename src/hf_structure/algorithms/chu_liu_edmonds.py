@@ -43,7 +43,7 @@ class Contraction:
         self.n = n
         best = arcs[:, :, 1:].max(-1)
         has_head = best > -np.inf
-        # One row for each node, in the place of its first word: nodes are numbered by sentence * n + first word.
+        # One row for each node, at the index of its first word: nodes are numbered by sentence * n + first word.
         self.scores = (arcs - np.where(has_head, best, 0)[..., None]).reshape(batch * n, n + 1)
         self.entered = np.repeat(np.tile(np.arange(n), batch), n + 1).reshape(batch * n, n + 1)  # (batch * n, n + 1)
         self.heads = np.where(has_head, arcs[:, :, 1:].argmax(-1) + 1, 0)  # contracted nodes may overrule them
@@ -95,9 +95,9 @@ class Contraction:
         parts = self.path[cyclic[:, None], depths]  # (cyclic, parts)
         best_part = self.scores[parts].argmax(1)  # (cyclic, n + 1)
         rows = parts[index[:, None], best_part]  # (cyclic, n + 1)
-        places = rows * (self.n + 1) + np.arange(self.n + 1)
-        scores = self.scores.take(places)  # (cyclic, n + 1)
-        entered = self.entered.take(places)  # (cyclic, n + 1)
+        indices = rows * (self.n + 1) + np.arange(self.n + 1)
+        scores = self.scores.take(indices)  # (cyclic, n + 1)
+        entered = self.entered.take(indices)  # (cyclic, n + 1)
 
         position = np.minimum(self.position[cyclic], start[:, None])
         scores[position == start[:, None]] = -np.inf  # arcs within the node
@@ -160,7 +160,7 @@ def best_trees(arcs: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _are_trees(heads: np.ndarray, arcs: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Whether there is one root, no word has a forbidden head, and following heads from any word ends at the root."""
+    """True for one root, no forbidden head, and a path along the heads from every word to the root."""
     batch, n = heads.shape
     words = np.arange(n) < lengths[:, None]
     above = np.zeros((batch, n + 1), dtype=np.int64)

@@ -32,14 +32,14 @@ def distances_to_spans(distances: Sequence[float], branching_bias: float = 0.0) 
 
     Args:
         distances (sequence of `float`): The `n - 1` distances between neighbours; infinite ones are fine.
-        branching_bias (`float`): How much a distance is lowered for each one to its left. A positive bias makes the
-            tree branch more to the right, a negative one to the left. Not in the paper; Kim et al. (2020, Are
-            Pre-trained Language Models Aware of Phrases?) give trees such a bias.
+        branching_bias (`float`): Amount by which a distance is lowered for every distance to its left. A positive
+            bias makes the tree branch more to the right, a negative one to the left. Not in the paper; Kim et al.
+            (2020, Are Pre-trained Language Models Aware of Phrases?) give trees such a bias.
 
     Raises:
         `ValueError`: if a distance is NaN.
     """
-    biased = [distance - branching_bias * place for place, distance in enumerate(_numbers(distances))]
+    biased = [distance - branching_bias * position for position, distance in enumerate(_numbers(distances))]
     return joint_trees(biased, [0.0] * (len(biased) + 1))[0]
 
 
@@ -92,7 +92,7 @@ def decode_trees(
     distances: torch.Tensor, heights: torch.Tensor, lengths: torch.Tensor, branching_bias: float = 0.0
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    `joint_trees` of every sentence of a batch; with a bias, the constituents are those of `distances_to_spans`.
+    `joint_trees` of every sentence of a batch; with a bias, constituents as from `distances_to_spans`.
 
     Args:
         distances (`torch.Tensor` of shape `(batch, n - 1)`): Distances.
@@ -131,7 +131,7 @@ def calibrate(
         distances (`torch.Tensor` of shape `(batch, n - 1)`): Distances, finite within sentences.
         heights (`torch.Tensor` of shape `(batch, n)`): Heights.
         lengths (`torch.LongTensor` of shape `(batch,)`): Words of each sentence.
-        spans (`str`): `"constituents"`, those of the distance tree of more than one word, as in the paper; or `"all"`
+        spans (`str`): `"constituents"` of the distance tree with more than one word, as in the paper; or `"all"`
             spans, including single words, so that no word is isolated either. Never the whole sentence.
 
     Returns:
@@ -163,7 +163,8 @@ def boundary_distributions(
     distances: torch.Tensor, heights: torch.Tensor, lengths: torch.Tensor, scale: torch.Tensor | float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Where the smallest constituent C(i) that word i is not the parent of begins and ends (eq. 6-9).
+    Distributions over the first and the last word of C(i), the smallest constituent that word i is not the parent of
+    (eq. 6-9).
 
     Word j is in C(i) with the probability that i is higher than all distances between i and j (eq. 7): one symmetric
     matrix of maxima serves both sides. The differences between neighbours j are the distributions.

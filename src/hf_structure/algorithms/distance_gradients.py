@@ -4,13 +4,7 @@ The two steps of StructFormer's parent distribution (eq. 7-12), with gradients d
 Autograd would make more passes over the matrices and keep more of them. There are no second derivatives. Call the
 functions of `distance`, which deal with padding and temperatures. Matrices are `(batch, n, n)`, indexed `[b, i, j]`.
 
-The simple forms, for one sentence:
-
-    barrier = [[max(distances[min(i, j) : max(i, j)]) for j in words] for i in words]
-    reach = sigmoid(heights[:, None] - barrier)  # eq. 7: j is in C(i)
-    p(l|i) = reach[i, l] - reach[i, l - 1]  for l <= i, with reach[i, i] = 1, reach[i, -1] = 0  # eq. 8
-    p(r|i) = reach[i, r] - reach[i, r + 1]  for r >= i, with reach[i, i] = 1, reach[i, n] = 0  # eq. 9
-    p(j|i) = sum(p(l|i) p(r|i) softmax(heights[l : r + 1])[j - l] for l <= i <= r if l <= j <= r)  # eq. 10-12
+Their textbook forms are [`naive.boundary_distributions`] and [`naive.parent_distribution`].
 """
 
 import torch
@@ -61,11 +55,11 @@ class ParentDistribution(torch.autograd.Function):
     `distance.parent_distribution`.
 
     With G(i, j) = w_j dp(j|i) summed from word i outwards, U(i, l) over j = l..i and V(i, r) over j = i+1..r, the
-    differential of the loss is that of
+    differential of the loss equals the differential of
 
         sum_i sum_{l <= i <= r} p(l|i) p(r|i) (U(i, l) + V(i, r)) / Z(l, r)
 
-    with G held fixed, plus that of w_j.
+    with G held fixed, plus a term for w_j.
     """
 
     @staticmethod
@@ -113,5 +107,5 @@ def _barriers(distances: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _reversed_cumsum(x: torch.Tensor) -> torch.Tensor:
-    """Sums of each row from a place to its end."""
+    """Sums of each row from every index to its end."""
     return x.flip(-1).cumsum_(-1).flip(-1)

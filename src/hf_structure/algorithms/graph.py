@@ -159,11 +159,11 @@ def replay(arcs: torch.Tensor, features: TapeFeatures) -> tuple[torch.Tensor, De
             read[kind, word, known] = paths[kind, word if name == "distance" else 0]
     rows = iter(read.permute(0, 3, 1, 2))  # of each kind (B, n + 1, n + 1)
     tapes = torch.zeros(len(arcs), len(features.names), size, size, dtype=torch.uint8, device=arcs.device)
-    for place, name in enumerate(features.names):
+    for row, name in enumerate(features.names):
         if name == "degree":
-            tapes[:, place] = _prefix_degrees(arcs, features)
+            tapes[:, row] = _prefix_degrees(arcs, features)
         else:
-            tapes[:, place] = _values(name, next(rows), features)
+            tapes[:, row] = _values(name, next(rows), features)
     return tapes, DependencyGraphs(features, arcs, distances.permute(3, 0, 1, 2))  # (B, kinds, n + 1, n + 1)
 
 

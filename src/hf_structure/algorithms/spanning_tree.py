@@ -6,7 +6,8 @@ are on a device that has none.
 
 Searches (`find_heads` and the functions it calls) take torch tensors on any device and numpy arrays alike, return the
 same kind, run in numpy on the CPU and are not differentiable. Sums (`tree_log_partition`, `arc_marginals`,
-`tree_score`, `tree_log_prob`) take torch tensors, give tensors on their device and are twice differentiable.
+`tree_score`, `tree_log_prob`) take torch tensors, return tensors on their device and are twice differentiable,
+marginals once: they are a derivative themselves.
 """
 
 from typing import TypeVar, cast
@@ -31,7 +32,7 @@ def argmax_heads(scores: Kind, lengths: Array | None = None, *, root: bool = Tru
     Args:
         scores (`torch.Tensor` or `np.ndarray` of shape `(batch, n, n + 1)`): Arc scores.
         lengths (integers of shape `(batch,)`, *optional*): Words of each sentence; all `n` if not given.
-        root (`bool`): Whether the root may be chosen (it is anyway where no other finite score is left).
+        root (`bool`): Allow the root (it is chosen anyway where no other finite score is left).
 
     Returns:
         Heads of shape `(batch, n)`, int64, of the kind of `scores`.
@@ -219,7 +220,7 @@ def tree_log_prob(scores: torch.Tensor, heads: torch.Tensor, lengths: torch.Tens
     """
     Log-probability of each sentence's tree among all trees with exactly one root word.
 
-    Whether the heads are such a tree is not checked. Arguments as for `tree_score`, range as for `tree_log_partition`.
+    The heads are not checked to be such a tree. Arguments as for `tree_score`, range as for `tree_log_partition`.
 
     Returns:
         `torch.Tensor` of shape `(batch,)`, in the dtype of `scores`, at least float32.

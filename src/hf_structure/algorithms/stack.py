@@ -1,10 +1,10 @@
 """
 Stacks of constituents that grow token by token, and the tapes read from them (Murty et al. 2023, "Pushdown Layers").
 
-Attachments say what happens to a stack, see [`~hf_structure.algorithms.attachments`]: a token is pushed, and reduced
-with constituents from the top of the stack downwards, up to the one that ends that many tokens before it. Every
-reduction increases the *depth* of all tokens of the new constituent by one. The tape of a token is the depth of all
-tokens up to it, after it has been reduced.
+Attachments describe the changes of a stack, see [`~hf_structure.algorithms.attachments`]: a token is pushed, and
+reduced with constituents from the top of the stack downwards, up to the one that ends that many tokens before it.
+Every reduction increases the *depth* of all tokens of the new constituent by one. The tape of a token is the depth of
+all tokens up to it, after it has been reduced.
 """
 
 from dataclasses import dataclass, replace
@@ -16,28 +16,28 @@ import torch
 class Stacks:
     """A batch of stacks over texts of the same number of tokens, padding included."""
 
-    ends: torch.Tensor  # (batch_size, tokens): whether a constituent on the stack ends there
+    ends: torch.Tensor  # (batch_size, tokens): True where a constituent on the stack ends
     depths: torch.Tensor  # (batch_size, tokens): how often each token has been reduced
 
     @classmethod
     def empty(cls, batch_size: int, tokens: int, device: torch.device | str | None = None) -> "Stacks":
-        """Empty stacks with room for a number of tokens."""
+        """Empty stacks with capacity for a number of tokens."""
         depths = torch.zeros(batch_size, tokens, dtype=torch.long, device=device)
         return cls(torch.zeros_like(depths, dtype=torch.bool), depths)
 
-    def push(self, place: int, attachments: torch.Tensor, is_token: torch.Tensor | None = None) -> "Stacks":
+    def push(self, index: int, attachments: torch.Tensor, is_token: torch.Tensor | None = None) -> "Stacks":
         """
-        The stacks after the token at a place. The simple form, for one stack of `(start, end)`:
+        The stacks after the token at an index. The simple form, for one stack of `(start, end)`:
 
-            start = place
-            while attachment and stack and stack[-1].end >= place - attachment:
+            start = index
+            while attachment and stack and stack[-1].end >= index - attachment:
                 start = stack.pop().start
-                depths[start : place + 1] += 1
-            stack.append((start, place))
+                depths[start : index + 1] += 1
+            stack.append((start, index))
 
         Args:
-            place (`int`): Where the token is; all places before it have been pushed.
-            attachments (`torch.LongTensor` of shape `(batch_size,)`): How many tokens back the last constituent ends
+            index (`int`): Index of the token; all tokens before it have been pushed.
+            attachments (`torch.LongTensor` of shape `(batch_size,)`): Tokens back to the end of the last constituent
                 that it is reduced with; 0 for none.
             is_token (`torch.BoolTensor` of shape `(batch_size,)`, *optional*): False for padding, which changes
                 nothing.
@@ -46,30 +46,30 @@ class Stacks:
         reduces = attachments > 0
         if is_token is not None:
             reduces = reduces & is_token
-        below = self.ends & (token < (place - attachments).unsqueeze(1))
+        below = self.ends & (token < (index - attachments).unsqueeze(1))
         popped = self.ends & ~below & reduces.unsqueeze(1)
         first = (below * (token + 1)).amax(1, keepdim=True)  # of the new constituent
-        earlier = popped & (token < place - 1)
+        earlier = popped & (token < index - 1)
         merges = earlier.cumsum(1) - earlier.long() + 1  # a constituent that starts after a token does not concern it
-        inside = (token >= first) & (token <= place) & reduces.unsqueeze(1)
+        inside = (token >= first) & (token <= index) & reduces.unsqueeze(1)
         ends = self.ends & ~popped
-        ends[:, place] = True if is_token is None else is_token
+        ends[:, index] = True if is_token is None else is_token
         return Stacks(ends, self.depths + merges * inside)
 
-    def candidates(self, place: int, is_last: torch.Tensor) -> torch.Tensor:
+    def candidates(self, index: int, is_last: torch.Tensor) -> torch.Tensor:
         """
-        What the next token, at a place, can be reduced with, `(batch_size, tokens)`: the last tokens of all
-        constituents on the stack but the lowest, which holds the root; or nothing, for which the token itself stands.
-        The last token of a text is reduced with the lowest.
+        Mask `(batch_size, tokens)` of the candidates that the next token can be reduced with: the last tokens of all
+        constituents on the stack but the lowest, which holds the root; or the token itself, for no reduction. The last
+        token of a text is reduced with the lowest.
 
         Args:
-            place (`int`): The place.
-            is_last (`torch.BoolTensor` of shape `(batch_size,)`): Whether the token ends the text; ignored for a root.
+            index (`int`): Index of the next token.
+            is_last (`torch.BoolTensor` of shape `(batch_size,)`): True if the token ends the text; ignored for a root.
         """
         lowest = self.ends & (self.ends.cumsum(1) == 1)
         is_last = (is_last & lowest.any(1)).unsqueeze(1)
         candidates = torch.where(is_last, lowest, self.ends & ~lowest)
-        candidates[:, place] = ~is_last.squeeze(1)
+        candidates[:, index] = ~is_last.squeeze(1)
         return candidates
 
     def select(self, rows: torch.Tensor) -> "Stacks":
@@ -77,7 +77,7 @@ class Stacks:
         return replace(self, ends=self.ends.index_select(0, rows), depths=self.depths.index_select(0, rows))
 
     def with_room(self, tokens: int) -> "Stacks":
-        """The same stacks with room for more tokens."""
+        """The same stacks with capacity for more tokens."""
         missing = (0, tokens - self.ends.shape[1])
         ends = torch.nn.functional.pad(self.ends, missing)
         depths = torch.nn.functional.pad(self.depths, missing)
@@ -92,7 +92,7 @@ def replay_stacks(
     for tokens and 0 for padding, and the stacks of the tokens before these.
 
     Returns:
-        What each token can be reduced with, as from [`Stacks.candidates`] (a token that is reduced with the lowest
+        The candidates of each token, as from [`Stacks.candidates`] (a token that is reduced with the lowest
         constituent is the last one), and the tape after each token, both `(batch_size, queries, tokens)`; and the
         stacks.
     """
@@ -104,9 +104,9 @@ def replay_stacks(
     mask = torch.ones_like(attachments) if mask is None else mask
     candidates = []
     tapes = []
-    for place, (back, is_token) in enumerate(zip(attachments.unbind(1), mask.bool().unbind(1), strict=True), past):
+    for index, (back, is_token) in enumerate(zip(attachments.unbind(1), mask.bool().unbind(1), strict=True), past):
         lowest = stacks.ends.byte().argmax(1)
-        candidates.append(stacks.candidates(place, place - back == lowest))
-        stacks = stacks.push(place, back, is_token)
+        candidates.append(stacks.candidates(index, index - back == lowest))
+        stacks = stacks.push(index, back, is_token)
         tapes.append(stacks.depths)
     return torch.stack(candidates, dim=1), torch.stack(tapes, dim=1), stacks

@@ -92,7 +92,7 @@ class TransitionStates:
         step = shift.long() - left.long() - right.long() - back
         coming = _pick(self.buffer, self.front.clamp(max=self.buffer.shape[1] - 1))
         stack = _put(self.stack, self.depth, coming, shift)
-        stack = _put(stack, self.depth - 2, top, left | swap)  # s1 takes the place of s2
+        stack = _put(stack, self.depth - 2, top, left | swap)  # s1 replaces s2
         front = self.front + shift.long() - back
         made = left | right
         dependent = torch.where(left, second, top)
@@ -141,7 +141,7 @@ def oracle_path(
         lengths (`torch.LongTensor` of shape `(batch,)`, *optional*): Number of words; by default those with a head.
         labels (`torch.LongTensor` of shape `(batch, n)`, *optional*):
             Label of the arc to each word, for the states; negative if not known.
-        right_offset (`int`): Added to the labels of right arcs, to tell them from those of left arcs.
+        right_offset (`int`): Added to the labels of right arcs, to tell them from labels of left arcs.
         swap (`bool`): Whether SWAP may be used.
 
     Returns:
@@ -173,7 +173,7 @@ def oracle_path(
 
 def projective_order(heads: torch.Tensor) -> torch.Tensor:
     """
-    The place of every word when a tree is read in order: left dependents, the head itself, right dependents.
+    The rank of every word when a tree is read in order: left dependents, the head itself, right dependents.
 
     The simple form, for one tree:
 

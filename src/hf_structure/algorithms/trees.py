@@ -44,7 +44,7 @@ def check_arcs(arcs: Iterable[Sequence[int]], length: int) -> None:
 
 
 def is_tree(heads: Sequence[int]) -> bool:
-    """Whether heads are in range, exactly one word depends on the root, and every word can be reached from it."""
+    """True if heads are in range, exactly one word depends on the root, and every word can be reached from it."""
     heads = _as_list(heads)
     try:
         check_heads(heads)
@@ -55,7 +55,7 @@ def is_tree(heads: Sequence[int]) -> bool:
 
 def is_projective(heads: Sequence[int]) -> bool:
     """
-    Whether every word and its descendants together form an interval of the sentence.
+    True if every word and its descendants together form an interval of the sentence.
 
     Equivalently, a head dominates all words between itself and its dependent; the arc from the artificial root always
     does. Several roots are allowed. Heads with a cycle are not projective.
@@ -121,11 +121,11 @@ def restore_words(heads: Sequence[int], keep: Sequence[bool]) -> list[int]:
     """
     Puts dropped words back into a tree over the kept ones; existing arcs stay as they are.
 
-    A restored word attaches to the head of the shortest arc between kept words that spans its place, and to the root
-    word where there is no such arc (at the edges of the sentence). In a projective tree the arcs over one place are
-    nested, the shortest is the innermost, and the result is again a projective tree. If nothing was kept, the first
-    word becomes the root and the others attach to it; if no kept word is a root (argmax output), the first kept word
-    stands in for it.
+    A restored word attaches to the head of the shortest arc between kept words that spans its position, and to the
+    root word where there is no such arc (at the edges of the sentence). In a projective tree the arcs over one
+    position are nested, the shortest is the innermost, and the result is again a projective tree. If nothing was kept,
+    the first word becomes the root and the others attach to it; if no kept word is a root (argmax output), the first
+    kept word stands in for it.
 
     Args:
         heads (sequence of `int`): Heads of the `m` kept words, numbered `1..m`.
@@ -140,15 +140,15 @@ def restore_words(heads: Sequence[int], keep: Sequence[bool]) -> list[int]:
     if len(heads) != sum(keep):
         raise ValueError(f"{len(heads)} heads but {sum(keep)} kept words")
     if not heads:
-        return [min(place, 1) for place in range(len(keep))]
-    place = [0] + [word for word, kept in enumerate(keep, start=1) if kept]  # in the sentence, of kept word 1..m
+        return [min(index, 1) for index in range(len(keep))]
+    position = [0] + [word for word, kept in enumerate(keep, start=1) if kept]  # in the sentence, of kept word 1..m
     over_gap = _shortest_arcs_over_gaps(heads)
     restored = []
     passed = 0
     for kept in keep:
         passed += kept
         head = heads[passed - 1] if kept else over_gap[passed]
-        restored.append(place[head])
+        restored.append(position[head])
     return restored
 
 
@@ -167,7 +167,7 @@ def span_order(spans: Sequence[tuple[int, int]], length: int) -> list[int]:
     if length > 1 and (0, length) not in spans:
         raise ValueError(f"no span covers the whole sentence, (0, {length})")
     order = sorted(range(len(spans)), key=lambda i: (spans[i][0], -spans[i][1]))
-    around: list[tuple[int, int]] = []  # spans that contain the place we are at, outermost first
+    around: list[tuple[int, int]] = []  # spans that contain the current position, outermost first
     for start, end in (spans[i] for i in order):
         while around and around[-1][1] <= start:
             around.pop()
@@ -180,7 +180,7 @@ def span_order(spans: Sequence[tuple[int, int]], length: int) -> list[int]:
 def span_children(spans: Sequence[tuple[int, int]], length: int) -> list[list[int]]:
     """
     Children of every constituent from left to right, for spans in pre-order (see [`span_order`]): a number below
-    `len(spans)` is the place of a span, and `len(spans) + i` is word `i`, counted from 0.
+    `len(spans)` is the index of a span, and `len(spans) + i` is word `i`, counted from 0.
     """
     spans = _as_spans(spans)
     children: list[list[int]] = [[] for _ in spans]
@@ -203,7 +203,7 @@ def restore_spans(spans: Sequence[tuple[int, int]], keep: Sequence[bool]) -> lis
     """
     Puts dropped words back into a constituency tree over the kept ones; no constituent loses or gains a kept word.
 
-    A restored word belongs to the smallest constituent that has kept words on both sides of its place, and at the
+    A restored word belongs to the smallest constituent that has kept words on both sides of its position, and at the
     edges of the sentence to the whole sentence (the first of several such spans). If there is no span of the whole
     sentence, because at most one of several words was kept, one is put in front of the others.
 
@@ -217,17 +217,17 @@ def restore_spans(spans: Sequence[tuple[int, int]], keep: Sequence[bool]) -> lis
     spans = _as_spans(spans)
     keep = _as_mask(keep)
     span_order(spans, sum(keep))
-    place = [word for word, kept in enumerate(keep) if kept]
-    restored = [(place[start], place[end - 1] + 1) for start, end in spans]
-    if (0, len(place)) in spans:
-        restored[spans.index((0, len(place)))] = (0, len(keep))
+    position = [word for word, kept in enumerate(keep) if kept]
+    restored = [(position[start], position[end - 1] + 1) for start, end in spans]
+    if (0, len(position)) in spans:
+        restored[spans.index((0, len(position)))] = (0, len(keep))
     elif len(keep) > 1:
         restored.insert(0, (0, len(keep)))
     return restored
 
 
 def _shortest_arcs_over_gaps(heads: list[int]) -> list[int]:
-    """Head of the shortest arc over each of the `m + 1` places before, between and after `m` words; else the root."""
+    """Head of the shortest arc over each of the `m + 1` gaps before, between and after `m` words; else the root."""
     root = heads.index(0) + 1 if 0 in heads else 1
     gaps = [root] * (len(heads) + 1)
     following = list(range(len(heads) + 1))  # leads from a gap to the next one (itself included) not filled yet
@@ -240,11 +240,11 @@ def _shortest_arcs_over_gaps(heads: list[int]) -> list[int]:
     return gaps
 
 
-def _find(following: list[int], place: int) -> int:
-    while following[place] != place:
-        following[place] = following[following[place]]
-        place = following[place]
-    return place
+def _find(following: list[int], index: int) -> int:
+    while following[index] != index:
+        following[index] = following[following[index]]
+        index = following[index]
+    return index
 
 
 def _top_down(heads: list[int]) -> list[int]:

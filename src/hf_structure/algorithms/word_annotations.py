@@ -1,9 +1,10 @@
 """
-What words look like, as numbers that a model can read; lemmas and features, as labels that a classifier can learn.
+The form of words as numbers that a model can read; lemmas and features as labels that a classifier can learn.
 
 A lemma is an edit rule: write the word in lower case (or as it is, capitalised, in capitals), take characters from its
 end, and add others. `lower-1+` makes `cat` of `Cats`, `lower-3+y` `try` of `tries`. Features (FEATS of CoNLL-U)
-stand behind their part of speech, `NOUN Number=Plur`, so that a choice of the latter leaves those that go with it.
+are prefixed with their part of speech, `NOUN Number=Plur`, so that a choice of the latter selects the labels that
+go with it.
 """
 
 import zlib
@@ -22,7 +23,7 @@ CASINGS = {"lower": str.lower, "keep": str, "title": str.capitalize, "upper": st
 @lru_cache(maxsize=1 << 16)
 def form_ids(word: str, num_buckets: int) -> tuple[int, ...]:
     """
-    Hashes, each below `num_buckets`, of what a word looks like: as it is written, in lower case, its first three
+    Hashes, each below `num_buckets`, of a word's form: as it is written, in lower case, its first three
     letters, its last two, three and four, and its shape (`Xxxx`, `dd-dd`; of a run of one kind, four signs at most).
     """
     lower = word.lower()
@@ -32,7 +33,7 @@ def form_ids(word: str, num_buckets: int) -> tuple[int, ...]:
 
 
 def _kind(character: str) -> str:
-    """What stands for a character in the shape of a word."""
+    """The symbol of a character in the shape of a word."""
     if character.isdigit():
         return "d"
     if character.isalpha():

@@ -25,7 +25,7 @@ from hf_structure.models.structformer.modeling_structformer import (
     arc_probs,
 )
 from hf_structure.models.udgn.modeling_udgn import UDGNParser, UDGNPreTrainedModel, score_roots
-from hf_structure.modules.padding import words_first
+from hf_structure.modules.padding import left_align
 
 TORCHVISION_LOGGER = logging.getLogger("torch.onnx._internal.exporter._registration")  # warns where it is missing
 DOUBLINGS = 14  # for sentences of up to 16,384 words
@@ -80,7 +80,7 @@ class StructFormerParsingNetwork(ParsingNetwork):
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         lengths = attention_mask.long().sum(1)
-        words = self.embeddings(input_ids.gather(1, words_first(attention_mask)))  # (batch_size, seq_len, size)
+        words = self.embeddings(input_ids.gather(1, left_align(attention_mask)))  # (batch_size, seq_len, size)
         distances, heights, *_, parents = self.parser(words, lengths)
         return distances, heights, arc_probs(parents)
 

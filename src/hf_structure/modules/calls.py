@@ -1,8 +1,8 @@
 """
 Methods that run as calls of their module.
 
-What brings parameters from elsewhere (offloading, FSDP) and what watches modules are hooks of calls: a module's own
-parameters may be on the meta device at any other time. Where they are read by more than `forward`, the class is
+Offloading and FSDP, which bring parameters from elsewhere, and observers are hooks of calls: a module's own parameters
+may be on the meta device at any other time. Where they are read by more than `forward`, the class is
 decorated with [`with_calls`] and each method that reads them with [`by_call`].
 """
 
@@ -19,7 +19,7 @@ Function = TypeVar("Function", bound=Callable)
 Class = TypeVar("Class", bound=type[nn.Module])
 
 
-def uncompiled(function: Function) -> Function:
+def no_compile(function: Function) -> Function:
     """[`torch.compiler.disable`], which hides the type."""
     return cast(Function, torch.compiler.disable(function))
 
@@ -35,7 +35,7 @@ def by_call(method: Function) -> Function:
 
 
 def with_calls(cls: Class) -> Class:
-    """Lets `forward` run the method that a call is about, by default itself."""
+    """Lets `forward` run the method named by a call, by default itself."""
     forward = cls.forward
 
     @wraps(forward)

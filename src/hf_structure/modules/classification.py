@@ -10,7 +10,7 @@ from transformers.utils.generic import can_return_tuple
 
 from hf_structure.modules.calls import MixinBase
 from hf_structure.modules.dropout import Dropout
-from hf_structure.modules.padding import all_words, words_first
+from hf_structure.modules.padding import left_align, ones_mask
 
 FEATURES = {None: 1, "symmetric": 2, "ordered": 4}  # number of vectors for a sentence or a pair
 
@@ -62,12 +62,12 @@ def part_pairs(
     if not lengths.all():
         raise ValueError("this model reads pairs: each has words of token_type_ids 0 and of 1")
     longest = int(lengths.max())
-    order = words_first(mask)[:, :longest]
+    order = left_align(mask)[:, :longest]
 
     def part(values: torch.Tensor) -> torch.Tensor:
-        places = order.view(*order.shape, *[1] * (values.dim() - 2))  # (2 * batch_size, longest, 1, ...)
-        places = places.expand(-1, -1, *values.shape[2:])
-        return torch.cat([values, values]).gather(1, places)  # (2 * batch_size, longest, ...)
+        positions = order.view(*order.shape, *[1] * (values.dim() - 2))  # (2 * batch_size, longest, 1, ...)
+        positions = positions.expand(-1, -1, *values.shape[2:])  # (2 * batch_size, longest, ...)
+        return torch.cat([values, values]).gather(1, positions)  # (2 * batch_size, longest, ...)
 
     return mask.gather(1, order), {name: part(values) for name, values in inputs.items()}
 
@@ -88,9 +88,9 @@ class SequenceClassification(MixinBase):
     A base model, the `model_class`, with a classifier of the mean of a sentence's word vectors, or of two sentences'
     means.
 
-    `config.num_labels` and `config.problem_type` say what it gives: with one label it is a regression;
-    `config.pair_features`, whether it reads pairs. Loaded from a masked language model, it begins with a random
-    classifier and leaves out what predicts words.
+    `config.num_labels` and `config.problem_type` determine the output: one label is a regression. With
+    `config.pair_features` the input is pairs. Loaded from a masked language model, it starts with a random classifier
+    and without the head that predicts words.
     """
 
     model_class: ClassVar[type[PreTrainedModel]]
@@ -117,7 +117,7 @@ class SequenceClassification(MixinBase):
         """
         Args:
             token_type_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                With `config.pair_features`, 0 for words of the first sentence and 1 for those of the second. The two
+                With `config.pair_features`, 0 for words of the first sentence and 1 for words of the second. The two
                 are read separately; `hidden_states` and `attentions` have all first sentences before the second ones.
             labels (`torch.LongTensor` or `torch.FloatTensor` of shape `(batch_size,)`, *optional*):
                 Classes, or the scores of a regression; `(batch_size, num_labels)` for several of either.
@@ -132,7 +132,7 @@ class SequenceClassification(MixinBase):
         words = {name: value for name, value in words.items() if isinstance(value, torch.Tensor)}
         if words:
             if attention_mask is None:
-                attention_mask = all_words(next(iter(words.values())))
+                attention_mask = ones_mask(next(iter(words.values())))
             if not attention_mask.shape[1]:
                 raise ValueError("a text without words: this model reads no punctuation, perhaps")
             if self.config.pair_features:

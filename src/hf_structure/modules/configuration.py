@@ -22,7 +22,7 @@ class StructureConfig(PreTrainedConfig):
 @strict
 class EncoderConfig(StructureConfig):
     r"""
-    What the configurations of all Graph-to-Graph Transformers have. The defaults are the sizes of BERT (cased).
+    Base configuration of the Graph-to-Graph Transformers. The defaults are the sizes of BERT (cased).
 
     Args:
         vocab_size (`int`, defaults to 28996): Number of words or word pieces, special tokens included.
@@ -35,9 +35,9 @@ class EncoderConfig(StructureConfig):
         attention_dropout (`float`, defaults to 0.1): Dropout on attention weights.
         max_position_embeddings (`int`, defaults to 512): Longest sequence.
         num_tags (`int`, defaults to 0): Number of part-of-speech tags; 0 for a model that reads words only.
-        tags (`list[str]`, *optional*): Their names, in the order of their ids.
-        labelled (`bool`, defaults to `True`): Whether arcs have labels, those of `id2label`.
-        use_graph_input (`bool`, defaults to `True`): Whether self-attention reads a graph.
+        tags (`list[str]`, *optional*): Names of the tags, in the order of their ids.
+        labelled (`bool`, defaults to `True`): Predict labels of arcs, listed in `id2label`.
+        use_graph_input (`bool`, defaults to `True`): Let self-attention read a graph.
         initializer_range (`float`, defaults to 0.02): Standard deviation of initial weights.
         layer_norm_eps (`float`, defaults to 1e-12): Epsilon of the layer norms.
         unk_token_id (`int`, *optional*, defaults to 100): Stands for words without any word piece.

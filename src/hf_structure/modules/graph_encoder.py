@@ -19,7 +19,7 @@ from hf_structure.modules.graph_transformer import (
     begin_at_zero,
     begins_at_zero,
 )
-from hf_structure.modules.padding import all_words
+from hf_structure.modules.padding import ones_mask
 from hf_structure.modules.publishing import PublishingMixin
 
 
@@ -102,8 +102,8 @@ class GraphEncoderModel(GraphPreTrainedModel):
         segment_ids: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """
-        What the first layer reads, `(batch_size, seq_len, hidden_size)`, and the mask of attention, `(batch_size, 1,
-        1, seq_len)`, or with a position bias `(batch_size, num_heads, seq_len, seq_len)`. By default, positions are
+        Input of the first layer, `(batch_size, seq_len, hidden_size)`, and attention mask, `(batch_size, 1, 1,
+        seq_len)`, or with a position bias `(batch_size, num_heads, seq_len, seq_len)`. By default, positions are
         counted without the padding, and all are in the first segment. Raises `ValueError` for a sequence that is
         longer than the positions reach.
         """
@@ -114,7 +114,7 @@ class GraphEncoderModel(GraphPreTrainedModel):
                 "model (config.max_position_embeddings)"
             )
         if attention_mask is None:
-            attention_mask = all_words(inputs_embeds)
+            attention_mask = ones_mask(inputs_embeds)
         if position_ids is None:
             position_ids = (attention_mask.long().cumsum(1) - 1).clamp(min=0)
         if segment_ids is None:

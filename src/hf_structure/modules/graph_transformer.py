@@ -1,6 +1,8 @@
 """
 The Transformer encoder of the Graph-to-Graph Transformers: BERT's layers, whose self-attention reads arcs
 (Mohammadshahi & Henderson 2019 and 2021, after Shaw et al. 2018).
+
+Shapes: B sequences, L positions, R queries, H heads, d the width of a head, D the width of vectors.
 """
 
 from typing import Any, NamedTuple, TypeGuard
@@ -56,12 +58,12 @@ class GraphAttention(nn.Module):
 
         e_ij = q_i (k_j + r_ij W_1)^T / sqrt(d)      z_i = sum_j a_ij (v_j + r_ij W_2)
 
-    No relation adds nothing, so that without arcs this is plain self-attention. As every position has one head at
-    most, n arcs make 2n terms, which are computed one by one and added in their places: no tensor of `L x L x d` is
-    built. The vectors are shared by the heads of the attention.
+    Unrelated pairs get no term; without arcs this is plain self-attention. As every position has one head at most, n
+    arcs make 2n terms, which are computed one by one and added to their pairs: no tensor of `L x L x d` is built. The
+    vectors are shared by the heads of the attention.
 
-    `num_labels` is 1 if arcs have no labels, and 0 for plain self-attention; `scale_relations` tells whether the
-    relations' scores are divided by sqrt(d) like the others.
+    `num_labels` is 1 if arcs have no labels, and 0 for plain self-attention; `scale_relations` divides the relations'
+    scores by sqrt(d) like the others.
     """
 
     def __init__(
@@ -93,11 +95,11 @@ class GraphAttention(nn.Module):
             queries (`torch.FloatTensor` of shape `(batch_size, num_queries, hidden_size)`): Vectors that attend.
             hidden_states (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`): To all these vectors.
             mask (`torch.FloatTensor`, broadcastable to `(batch_size, num_heads, num_queries, seq_len)`):
-                Added to the scores: the least number at padding, elsewhere 0 or a bias.
+                Added to the scores: the lowest number at padding, elsewhere 0 or a bias.
             arcs ([`Arcs`], *optional*): The arcs; those at padding are not read.
             query_positions (`torch.LongTensor` of shape `(batch_size, num_queries)`, *optional*):
-                Positions of the queries, if they are not all positions in order. Of those that are equal only the
-                first one reads its arcs to dependents.
+                Positions of the queries, if they are not all positions in order. If a position is queried twice, only
+                the first query reads its arcs to dependents.
 
         Returns:
             New vectors of the queries, and attention weights `(batch_size, num_heads, num_queries, seq_len)`.
@@ -108,50 +110,51 @@ class GraphAttention(nn.Module):
         )  # (B, H, R, d), and twice (B, H, L, d)
         query = query * self.head_dim**-0.5
         scores = query @ key.transpose(2, 3) + mask  # (B, H, R, L)
-        places = None
+        pairs = None
         if arcs is not None and self.num_labels:
-            places = _Places.of(arcs, hidden_states.shape[1], self.num_labels, query_positions)
-            scores = self._add_scores(scores, query * self.relation_scale, places)
+            pairs = _Pairs.of(arcs, hidden_states.shape[1], self.num_labels, query_positions)
+            scores = self._add_scores(scores, query * self.relation_scale, pairs)
+        # In half precision, the sum over many positions would lose small weights.
         at_least_single = torch.promote_types(scores.dtype, torch.float32)
         weights = self.attention_dropout(scores.softmax(dim=-1, dtype=at_least_single).to(value.dtype))
         context = weights @ value
-        if places is not None:
-            context = self._add_values(context, weights, places)
+        if pairs is not None:
+            context = self._add_values(context, weights, pairs)
         return self.output(context.transpose(1, 2).flatten(2)), weights  # (B, R, hidden_size)
 
-    def _add_scores(self, scores: torch.Tensor, query: torch.Tensor, places: "_Places") -> torch.Tensor:
+    def _add_scores(self, scores: torch.Tensor, query: torch.Tensor, pairs: "_Pairs") -> torch.Tensor:
         assert self.key_relations is not None  # where arcs are read
-        to_dependents, to_heads = places.vectors(self.key_relations, query.dtype)
+        to_dependents, to_heads = pairs.vectors(self.key_relations, query.dtype)
         num_heads = scores.shape[1]
-        upward = (query * to_heads).sum(-1, keepdim=True) * places.has_head  # (B, H, R, 1)
-        scores = scores.scatter_add(3, places.head.expand(-1, num_heads, -1, -1), upward.to(scores.dtype))
-        of_head = query.gather(2, places.row.transpose(2, 3).expand(-1, num_heads, -1, query.shape[3]))  # (B, H, L, d)
-        downward = (of_head * to_dependents).sum(-1).unsqueeze(2) * places.has_row  # (B, H, 1, L)
-        return scores.scatter_add(2, places.row.expand(-1, num_heads, -1, -1), downward.to(scores.dtype))
+        upward = (query * to_heads).sum(-1, keepdim=True) * pairs.has_head  # (B, H, R, 1)
+        scores = scores.scatter_add(3, pairs.head.expand(-1, num_heads, -1, -1), upward.to(scores.dtype))
+        of_head = query.gather(2, pairs.row.transpose(2, 3).expand(-1, num_heads, -1, query.shape[3]))  # (B, H, L, d)
+        downward = (of_head * to_dependents).sum(-1).unsqueeze(2) * pairs.has_row  # (B, H, 1, L)
+        return scores.scatter_add(2, pairs.row.expand(-1, num_heads, -1, -1), downward.to(scores.dtype))
 
-    def _add_values(self, context: torch.Tensor, weights: torch.Tensor, places: "_Places") -> torch.Tensor:
+    def _add_values(self, context: torch.Tensor, weights: torch.Tensor, pairs: "_Pairs") -> torch.Tensor:
         assert self.value_relations is not None  # where arcs are read
-        to_dependents, to_heads = places.vectors(self.value_relations, context.dtype)
+        to_dependents, to_heads = pairs.vectors(self.value_relations, context.dtype)
         num_heads = weights.shape[1]
-        upward = weights.gather(3, places.head.expand(-1, num_heads, -1, -1)) * places.has_head  # (B, H, R, 1)
-        downward = weights.gather(2, places.row.expand(-1, num_heads, -1, -1)) * places.has_row  # (B, H, 1, L)
+        upward = weights.gather(3, pairs.head.expand(-1, num_heads, -1, -1)) * pairs.has_head  # (B, H, R, 1)
+        downward = weights.gather(2, pairs.row.expand(-1, num_heads, -1, -1)) * pairs.has_row  # (B, H, 1, L)
         values = downward.transpose(2, 3).to(context.dtype) * to_dependents  # (B, H, L, d)
-        rows = places.row.transpose(2, 3).expand_as(values)  # (B, H, L, d)
+        rows = pairs.row.transpose(2, 3).expand_as(values)  # (B, H, L, d)
         return (context + upward.to(context.dtype) * to_heads).scatter_add(2, rows, values)  # (B, H, R, d)
 
 
-class _Places(NamedTuple):
-    """Where the terms of arcs belong among the pairs of queries and positions."""
+class _Pairs(NamedTuple):
+    """Indices of the terms of arcs among the pairs of queries and positions."""
 
     head: torch.Tensor  # (batch_size, 1, num_queries, 1): position of each query's head, 0 for none
-    has_head: torch.Tensor  # the same shape: whether it has one
-    row: torch.Tensor  # (batch_size, 1, 1, seq_len): which query is the head of each position, 0 for none of them
-    has_row: torch.Tensor  # the same shape: whether one is
+    has_head: torch.Tensor  # the same shape: True if it has one
+    row: torch.Tensor  # (batch_size, 1, 1, seq_len): the query that is the head of each position, 0 for none
+    has_row: torch.Tensor  # the same shape: True if there is one
     to_heads: torch.Tensor  # (batch_size, num_queries): rows of the relations' tables
     to_dependents: torch.Tensor  # (batch_size, seq_len): the same
 
     @classmethod
-    def of(cls, arcs: Arcs, length: int, num_labels: int, query_positions: torch.Tensor | None) -> "_Places":
+    def of(cls, arcs: Arcs, length: int, num_labels: int, query_positions: torch.Tensor | None) -> "_Pairs":
         heads = arcs.heads
         labels = torch.zeros_like(heads) if arcs.labels is None else arcs.labels.clamp(min=0)
         own_heads = heads
@@ -179,7 +182,7 @@ class RelativePositionBias(nn.Embedding):
     """
     For each class of distances between two positions a number for each attention head, to be added to the scores of
     attention. Small distances are each a class, greater ones share them (T5, Raffel et al. 2020; MPNet, Song et al.
-    2020); a half of the `num_buckets` classes is for each direction.
+    2020); half of the `num_buckets` classes serve each direction.
     """
 
     def __init__(self, num_buckets: int, num_heads: int):
@@ -256,7 +259,7 @@ def begin_at_zero(module: Any) -> None:
 
 
 def begins_at_zero(module: nn.Module) -> TypeGuard[nn.Embedding | nn.Linear]:
-    """Whether a module is so marked; transformers visits none without weights."""
+    """True for a module that [`begin_at_zero`] marked; transformers visits none without weights."""
     return getattr(module, "begins_at_zero", False)
 
 

@@ -94,7 +94,7 @@ def quantize(model: nn.Module) -> nn.Module:
     if any(child._forward_hooks or child._forward_pre_hooks or "forward" in vars(child) for _, _, child in found):
         raise ValueError("linear layers with hooks cannot compute in int8")
     _check_machine()
-    made = {child: Int8Linear(child) for _, _, child in found}  # a layer in two places stays one layer
+    made = {child: Int8Linear(child) for _, _, child in found}  # a layer that is used twice stays one layer
     for parent, name, child in found:
         setattr(parent, name, made[child])
     model.hf_quantizer = _Int8Quantizer(QuantizationConfigMixin(quant_method="int8"))  # type: ignore
@@ -102,7 +102,7 @@ def quantize(model: nn.Module) -> nn.Module:
 
 
 def is_quantized(model: nn.Module) -> bool:
-    """Whether [`quantize`] made the model."""
+    """True for a model made by [`quantize`]."""
     return any(isinstance(module, Int8Linear) for module in model.modules())
 
 

@@ -24,30 +24,30 @@ class BiLSTM(nn.Module):
 
     def forward(self, inputs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """
-        `(batch_size, seq_len, 2 * hidden_size)`, of no meaning at the padding, from vectors `(batch_size, seq_len,
+        `(batch_size, seq_len, 2 * hidden_size)`, arbitrary at the padding, from vectors `(batch_size, seq_len,
         input_size)` with the padding on the right, and the lengths `(batch_size,)` of sentences.
         """
         batch, length = inputs.shape[:2]
         positions = torch.arange(length, device=inputs.device)
         backwards = lengths.unsqueeze(1) - 1 - positions  # the sentence backwards, then the padding
         backwards = torch.where(backwards < 0, positions, backwards)
-        places = backwards + length * torch.arange(batch, device=inputs.device).unsqueeze(1)  # (B, L)
+        rows = backwards + length * torch.arange(batch, device=inputs.device).unsqueeze(1)  # (B, L)
         for layer, (ahead, back) in enumerate(zip(self.forward_layers, self.backward_layers, strict=True)):
             if layer:
                 inputs = self.dropout(inputs)
             left = ahead(inputs)[0]
-            right = back(_Turn.apply(inputs, places))[0]
-            inputs = torch.cat([left, _Turn.apply(right, places)], dim=-1)  # (B, L, 2 * hidden_size)
+            right = back(_Turn.apply(inputs, rows))[0]
+            inputs = torch.cat([left, _Turn.apply(right, rows)], dim=-1)  # (B, L, 2 * hidden_size)
         return inputs
 
 
 class _Turn(torch.autograd.Function):
-    """Vectors `(B, L, d)` at other `places` of the batch, `(B, L)`; its own inverse, and so its own gradient."""
+    """Vectors `(B, L, d)` permuted by `rows` of the flattened batch, `(B, L)`; its own inverse and gradient."""
 
     @staticmethod
-    def forward(ctx, vectors: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-        ctx.save_for_backward(places)
-        return vectors.flatten(0, 1).index_select(0, places.flatten()).view_as(vectors)  # (B, L, d)
+    def forward(ctx, vectors: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(rows)
+        return vectors.flatten(0, 1).index_select(0, rows.flatten()).view_as(vectors)  # (B, L, d)
 
     @staticmethod
     def backward(ctx, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:

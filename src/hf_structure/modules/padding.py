@@ -16,39 +16,40 @@ def check_one_input(input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor 
     return given[0]
 
 
-def all_words(inputs: torch.Tensor) -> torch.Tensor:
-    """The mask `(batch_size, seq_len)` of inputs, ids or vectors, without padding."""
+def ones_mask(inputs: torch.Tensor) -> torch.Tensor:
+    """A mask of ones `(batch_size, seq_len)` for inputs, ids or vectors, that have no padding."""
     return torch.ones(inputs.shape[:2], dtype=torch.long, device=inputs.device)
 
 
-def words_first(attention_mask: torch.Tensor) -> torch.Tensor:
+def left_align(attention_mask: torch.Tensor) -> torch.Tensor:
     """
-    `(batch_size, seq_len)`: the positions of the words in order, then those of the padding, wherever it is; the
-    inverse permutation of [`places_among_words`].
+    The permutation `(batch_size, seq_len)` that moves words to the left, in order, and padding to the right. To be
+    gathered: positions of the words, then of the padding.
     """
-    places = places_among_words(attention_mask)
-    positions = torch.arange(places.shape[1], device=places.device).expand_as(places)
-    return torch.zeros_like(places).scatter(1, places, positions)  # (batch_size, seq_len)
+    back = undo_left_align(attention_mask)
+    positions = torch.arange(back.shape[1], device=back.device).expand_as(back)
+    return torch.zeros_like(back).scatter(1, back, positions)  # (batch_size, seq_len)
 
 
-def places_among_words(attention_mask: torch.Tensor) -> torch.Tensor:
-    """`(batch_size, seq_len)`: the place of each position in [`words_first`]; without sorting, which ONNX lacks."""
+def undo_left_align(attention_mask: torch.Tensor) -> torch.Tensor:
+    """The inverse permutation of [`left_align`], `(batch_size, seq_len)`: the rank of each position in it."""
+    # Counts instead of sorting, which ONNX lacks: words before a position, or all words and the padding before it.
     words = attention_mask.bool()
     before = words.long().cumsum(1)
     return torch.where(words, before, before[:, -1:] + (~words).long().cumsum(1)) - 1
 
 
-def rows_below(parts: Sequence[torch.Tensor], filler: int = 0) -> torch.Tensor:
-    """All rows of parts `(rows, columns)` of any width, one part below the other, filled on the right."""
+def pad_and_cat(parts: Sequence[torch.Tensor], filler: int = 0) -> torch.Tensor:
+    """Concatenates the rows of parts `(rows, columns)` of any width, padded on the right with `filler`."""
     width = max(part.shape[1] for part in parts)
     filled = [torch.nn.functional.pad(part, (0, width - part.shape[1]), value=filler) for part in parts]
     return torch.cat(filled)  # (rows, columns)
 
 
-def without_padding(values: torch.Tensor, attention_mask: torch.Tensor | None, filler: int = 0) -> torch.Tensor:
+def mask_padding(values: torch.Tensor, attention_mask: torch.Tensor | None, filler: int = 0) -> torch.Tensor:
     """
-    The same values `(batch_size, seq_len)` or `(batch_size, seq_len, size)` with `filler` at the padding; unchanged
-    for a mask of four dimensions, which does not say where the padding is.
+    Values `(batch_size, seq_len)` or `(batch_size, seq_len, size)` with `filler` at the padding; unchanged for a mask
+    of four dimensions, which does not tell padding.
     """
     if attention_mask is None or attention_mask.dim() == 4:
         return values

@@ -183,7 +183,7 @@ def copy_encoder(model: Any, encoder: PreTrainedModel, tokenizer: PreTrainedToke
     token. `segments` is the number of its segments, see [`encoder_weights`].
 
     Raises:
-        ValueError: names the weights that have no place in this model.
+        ValueError: names the weights that this model cannot use.
     """
     config = model.config
     if config.encoder_config is None:
@@ -202,11 +202,11 @@ def copy_encoder(model: Any, encoder: PreTrainedModel, tokenizer: PreTrainedToke
 def encoder_weights(encoder: Any, num_layers: int, positions: int, segments: int) -> dict[str, torch.Tensor]:
     """
     An encoder's weights under the names of `graph_transformer`: embeddings and the first layers. The segments get the
-    vectors of the encoder's token types (the first that of the first), and zero where it has none; without segments,
+    vectors of the encoder's token types in order, and zero where there are no more; without segments,
     the vector of the first type becomes a part of the positions.
 
     Raises:
-        ValueError: names the weights that have no place.
+        ValueError: names the weights that cannot be used.
     """
     weights = {}
     unknown = []

@@ -9,10 +9,10 @@ from transformers import PreTrainedModel
 
 
 class PublishingMixin(PreTrainedModel):
-    """`push_to_hub` and `save_pretrained(push_to_hub=True)` give the model a card that says what it is."""
+    """`push_to_hub` and `save_pretrained(push_to_hub=True)` give the model a card."""
 
     def save_pretrained(self, save_directory, *args, push_to_hub: bool = False, repo_id: str | None = None, **options):
-        """As in transformers; with `push_to_hub`, `options` may be those of [`push_to_hub`], too."""
+        """As in transformers; with `push_to_hub`, `options` may also include options of [`push_to_hub`]."""
         publishing = _publishing()
         if publishing is None:
             named = {"repo_id": repo_id} if repo_id else {}

@@ -5,7 +5,7 @@ from typing import NamedTuple, TypeVar, cast
 import torch
 from torch import nn
 
-from hf_structure.modules.padding import words_first
+from hf_structure.modules.padding import left_align
 
 Values = TypeVar("Values", bound=torch.Tensor | None)
 
@@ -17,9 +17,9 @@ class WordPlaces(NamedTuple):
     lengths: torch.Tensor  # (batch_size,): words of each sentence
     order: torch.Tensor | None  # (batch_size, seq_len): if every id is a word, positions of the words, then of padding
 
-    def words_first(self, values: Values, n: int) -> Values:
+    def left_align(self, values: Values, n: int) -> Values:
         """
-        The values `(batch_size, n, ...)` of the first `n` words of each sentence, among values `(batch_size,
+        Values `(batch_size, n, ...)` of the first `n` words of each sentence, among values `(batch_size,
         num_words, ...)` that are padded like the ids or, where not every id is a word, at the end.
         """
         if values is None:
@@ -42,7 +42,7 @@ def place_words(
     present = attention_mask.bool()
     order = None
     if word_ids is None:
-        order = words_first(present)
+        order = left_align(present)
         word_ids = present.long().cumsum(1) - 1
     word_ids = word_ids.masked_fill(~present, -1)
     seen = word_ids.amax(1) + 1
@@ -57,18 +57,19 @@ def average_pieces(
     embeddings: nn.Module, pieces: torch.Tensor, word_ids: torch.Tensor, n: int, unknown: int | None = None
 ) -> torch.Tensor:
     """
-    Mean vector of the pieces of each word, `(batch_size, n, hidden_size)`; for a word without pieces that of the id
-    `unknown`, or zero. The pieces are ids `(batch_size, seq_len)` or vectors `(batch_size, seq_len, hidden_size)`.
+    Mean vector of the pieces of each word, `(batch_size, n, hidden_size)`; for a word without pieces the vector of
+    the id `unknown`, or zero. The pieces are ids `(batch_size, seq_len)` or vectors `(batch_size, seq_len,
+    hidden_size)`.
     """
     batch, length = word_ids.shape
     first = n * torch.arange(batch, device=word_ids.device).unsqueeze(1)
-    place = torch.where(word_ids >= 0, first + word_ids, batch * n).flatten()  # one more for pieces of no word
+    row = torch.where(word_ids >= 0, first + word_ids, batch * n).flatten()  # one more for pieces of no word
     rest = word_ids.new_full((batch, 1), unknown or 0)
     if pieces.dim() == 2:  # looked up together: a separate look-up would cost a second gradient of the whole table
         pieces, last = embeddings(torch.cat([pieces, rest], dim=1)).split((length, 1), dim=1)
     else:
         last = embeddings(rest).to(pieces.dtype)  # (B, 1, hidden_size)
-    sums = pieces.new_zeros(batch * n + 1, pieces.shape[2]).index_add(0, place, pieces.flatten(0, 1))  # (B * n + 1, d)
-    counts = torch.bincount(place, minlength=batch * n + 1)[:-1].view(batch, n, 1)  # (B, n, 1)
+    sums = pieces.new_zeros(batch * n + 1, pieces.shape[2]).index_add(0, row, pieces.flatten(0, 1))  # (B * n + 1, d)
+    counts = torch.bincount(row, minlength=batch * n + 1)[:-1].view(batch, n, 1)  # (B, n, 1)
     means = sums[:-1].view(batch, n, -1) / counts.clamp(min=1)  # (B, n, d)
     return means if unknown is None else torch.where(counts > 0, means, last)

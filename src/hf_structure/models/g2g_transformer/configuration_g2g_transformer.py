@@ -21,7 +21,7 @@ VARIANTS = {
 class G2GTransformerConfig(EncoderConfig):
     r"""
     Configuration of the Graph-to-Graph Transformer (Mohammadshahi & Henderson 2019). The defaults are the paper's full
-    model (G2G, appendix A) over the vocabulary of BERT (cased). The relation labels are those of `id2label`.
+    model (G2G, appendix A) over the vocabulary of BERT (cased). The relation labels are listed in `id2label`.
 
     Args:
         vocab_size, hidden_size, num_attention_heads, intermediate_size, hidden_act, hidden_dropout, attention_dropout,
@@ -31,18 +31,18 @@ class G2GTransformerConfig(EncoderConfig):
         max_position_embeddings (`int`, defaults to 512): Longest sequence; a sentence of n words needs n + 4 positions
             with graph input, else n + 3, and n more if they are counted from the top of the stack.
         use_swap (`bool`, defaults to `False`):
-            Whether there is a SWAP action, without which only projective trees can be learned and predicted.
-        use_history (`bool`, defaults to `True`): Whether an LSTM reads the actions taken so far (section 3.3).
+            Add a SWAP action, without which only projective trees can be learned and predicted.
+        use_history (`bool`, defaults to `True`): Let an LSTM read the actions taken so far (section 3.3).
         composition (`"recursive"` or `"none"`, defaults to `"recursive"`):
-            Whether words on the stack are composed with their dependents (section 3.1.2), at every step.
+            Compose words on the stack with their dependents (section 3.1.2), at every step.
         use_graph_input (`bool`, defaults to `True`):
-            Whether self-attention reads the arcs made so far (eq. 9 and 10), and the sequence includes deleted words.
+            Let self-attention read the arcs made so far (eq. 9 and 10), and include deleted words in the sequence.
         use_graph_output (`bool`, defaults to `True`):
-            Whether actions are predicted from the two words on top of the stack (eq. 11), or from the start symbol.
-        stack_positions (`"from_bottom"` or `"from_top"`, defaults to `"from_bottom"`): How positions are counted: on
-            from the start symbol, so that those of the top of the stack and of the front of the buffer depend on the
-            stack's depth; or so that they are always the same ones, in the middle of `max_position_embeddings`, as in
-            the code its authors released. What predicts from the start symbol finds them more easily then.
+            Predict actions from the two words on top of the stack (eq. 11), or else from the start symbol.
+        stack_positions (`"from_bottom"` or `"from_top"`, defaults to `"from_bottom"`): Positions are counted
+            from the start symbol, so that the positions of the top of the stack and of the front of the buffer depend
+            on the stack's depth; or so that these are always the same, in the middle of `max_position_embeddings`, as
+            in the authors' code. A prediction from the start symbol then finds them more easily.
         classifier_hidden_size (`int`, defaults to 200): Width of the hidden layer of both classifiers.
         classifier_dropout (`float`, defaults to 0.05): Dropout in the classifiers.
         history_size (`int`, defaults to 100): Width of the history LSTM.
@@ -82,18 +82,18 @@ class G2GTransformerConfig(EncoderConfig):
 
     @property
     def max_words(self) -> int:
-        """Words of the longest sentence that the positions suffice for."""
+        """Number of words of the longest sentence that fits into the positions."""
         words = self.max_position_embeddings - (4 if self.use_graph_input else 3)
         return words if self.stack_positions == "from_bottom" else words // 2
 
     @property
     def top_position(self) -> int | None:
-        """Position of the top of the stack, if it has always the same: below it there is room for all words."""
+        """Fixed position of the top of the stack, if any: all words fit below it."""
         return None if self.stack_positions == "from_bottom" else self.max_words + 1
 
     @property
     def abilities(self) -> Abilities:
-        """What the models give and read."""
+        """Outputs and inputs of the models."""
         labels = label_columns(cast(dict[int, str], self.id2label)) if self.labelled else ()
         return Abilities(
             structures=("dependency",),
@@ -108,6 +108,6 @@ class G2GTransformerConfig(EncoderConfig):
         )
 
     def validate_sizes(self):
-        """Raises `ValueError` where a size makes no model."""
+        """Raises `ValueError` for impossible sizes."""
         super().validate_sizes()
         require_positive(self, "classifier_hidden_size", "history_size", "history_num_layers", "chunk_positions")

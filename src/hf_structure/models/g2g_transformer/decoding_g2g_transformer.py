@@ -1,8 +1,8 @@
 """
 Search for parses with the Graph-to-Graph Transformer: greedy and beam search, all sentences in lock-step.
 
-A hypothesis is a derivation that has got as far as some state. Every sentence has `beam_size` places for them, the
-first of which always holds the greedy one; beam size 1 is greedy search. Sentences that are finished leave the batch,
+A hypothesis is a derivation up to some state. Every sentence has `beam_size` rows for them, the first of which always
+holds the greedy one; beam size 1 is greedy search. Sentences that are finished leave the batch,
 and only hypotheses with something to decide go through the encoder.
 """
 
@@ -14,7 +14,7 @@ import torch
 from hf_structure.algorithms.transitions import LEFT_ARC, NO_ACTION, RIGHT_ARC, SWAP, TransitionStates
 from hf_structure.models.g2g_transformer.states_g2g_transformer import dependents, is_arc
 from hf_structure.models.modeling_outputs import DecoderOutput
-from hf_structure.modules.calls import uncompiled
+from hf_structure.modules.calls import no_compile
 
 if TYPE_CHECKING:
     from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class Hypotheses:
     """The hypotheses of some sentences, `number` = sentences times beam size rows."""
 
-    states: TransitionStates  # where they have got to
-    scores: torch.Tensor  # (number,): log-probabilities; -inf for an empty place
+    states: TransitionStates  # the states they have reached
+    scores: torch.Tensor  # (number,): log-probabilities; -inf for an empty row
     head_probs: torch.Tensor  # (number, n + 1): of the action that attached each word, in the state it was chosen in
     label_probs: torch.Tensor  # (number, n + 1): of its label
     vectors: torch.Tensor | None  # (number, n + 4, hidden_size): words, composed if the model does so
@@ -34,14 +34,14 @@ class Hypotheses:
 
     def select(self, rows: torch.Tensor) -> "Hypotheses":
         """The hypotheses in the given rows."""
-        assert self.vectors is not None  # it goes on
+        assert self.vectors is not None  # it continues
         ended = self.ended(rows)
         vectors = self.vectors[rows]  # (rows, n + 4, D)
         memory = self.memory and tuple(part.index_select(1, rows) for part in self.memory)  # (layers, rows, size)
         return replace(ended, vectors=vectors, memory=memory)
 
     def ended(self, rows: torch.Tensor) -> "Hypotheses":
-        """The hypotheses in the given rows, without what is needed to go on."""
+        """The hypotheses in the given rows, without the state needed to continue."""
         return Hypotheses(
             states=self.states.select(rows),
             scores=self.scores[rows],
@@ -67,8 +67,8 @@ class Hypotheses:
 @dataclass
 class Candidates:
     """
-    What hypotheses may do next: `number` rows, a column for each action, and in it for each label (actions that make
-    no arc use the first).
+    Possible next steps of hypotheses: `number` rows, a column for each action, and in it for each label (actions that
+    make no arc use the first).
     """
 
     action_log_probs: torch.Tensor  # (number, num_actions): -inf if not legal
@@ -86,7 +86,7 @@ class Candidates:
         return (self.action_log_probs.unsqueeze(2) + self.label_log_probs).flatten(1)  # (number, columns)
 
 
-@uncompiled
+@no_compile
 def beam_search(
     model: "G2GTransformerForParsing",
     vectors: torch.Tensor,
@@ -105,9 +105,9 @@ def beam_search(
         vectors (`torch.FloatTensor` of shape `(batch, n + 4, hidden_size)`): Of the root, the words and what follows.
         lengths (`torch.LongTensor` of shape `(batch,)`): Number of words.
         beam_size (`int`): Hypotheses of each sentence.
-        swap (`bool`, *optional*): Whether SWAP may be used, by default if the model has it.
+        swap (`bool`, *optional*): Allow SWAP, by default if the model has it.
         k (`int`): Number of trees.
-        marginals (`bool`): Whether to add the share of the beam's probability that each arc has.
+        marginals (`bool`): Add the share of each arc in the beam's probability.
     """
     swap = model.config.use_swap if swap is None else swap
     sentences = torch.arange(len(lengths), device=lengths.device)
@@ -133,7 +133,7 @@ def beam_search(
 def _start(
     model: "G2GTransformerForParsing", vectors: torch.Tensor, lengths: torch.Tensor, beam_size: int
 ) -> Hypotheses:
-    """One hypothesis for each sentence; the other places are empty."""
+    """One hypothesis for each sentence; the other rows are empty."""
     states = TransitionStates.initial(lengths.repeat_interleave(beam_size))  # B * beam_size rows
     scores = torch.full((len(lengths), beam_size), -torch.inf, dtype=torch.float32, device=vectors.device)
     scores[:, 0] = 0.0
@@ -146,7 +146,7 @@ def _start(
 
 
 def _candidates(model: "G2GTransformerForParsing", running: Hypotheses, swap: bool) -> Candidates:
-    """What may be done next, and how probable it is; only where there is a choice the model is asked."""
+    """Possible next steps with their probabilities; the model runs only where there is a choice."""
     config = model.config
     legal = running.states.legal_actions(config.use_swap)
     if config.use_swap and not swap:
@@ -159,7 +159,7 @@ def _candidates(model: "G2GTransformerForParsing", running: Hypotheses, swap: bo
     has_choice = (legal.sum(1) > 1) | (config.labelled & legal[:, arcs].any(1))
     rows = (has_choice & (running.scores > -torch.inf)).nonzero().flatten()
     if len(rows):
-        assert running.vectors is not None  # they go on
+        assert running.vectors is not None  # they continue
         size = running.vectors.shape[1]
         versions = size * rows.unsqueeze(1) + torch.arange(size, device=rows.device)  # (rows, n + 4)
         history = None
@@ -178,10 +178,10 @@ def _candidates(model: "G2GTransformerForParsing", running: Hypotheses, swap: bo
 
 
 class Steps(NamedTuple):
-    """What comes next, a row for each place in the new beams; all `(number,)`."""
+    """The next steps, an element for each row of the new beams; all `(number,)`."""
 
-    parents: torch.Tensor  # row of the hypothesis that goes on
-    actions: torch.Tensor  # what it does; -1 for one that is finished, or an empty place
+    parents: torch.Tensor  # row of the hypothesis that continues
+    actions: torch.Tensor  # its action; -1 for one that is finished, or an empty row
     labels: torch.Tensor
     scores: torch.Tensor  # log-probability afterwards
     action_probs: torch.Tensor
@@ -251,8 +251,8 @@ def _note(values: torch.Tensor, words: torch.Tensor, new: torch.Tensor, made: to
 
 def _merge(ended: Hypotheses, labels: torch.Tensor, batch: int) -> torch.Tensor:
     """
-    `(batch, beam_size)`: log-probabilities of trees. That of a tree with several derivations stands at the most
-    probable one, and -inf at the others.
+    `(batch, beam_size)`: log-probabilities of trees. A tree with several derivations has its log-probability at the
+    most probable one, and -inf at the others.
     """
     scores = ended.scores
     number = torch.arange(len(scores), device=scores.device)

@@ -1,4 +1,4 @@
-"""Registry entry of the Graph-to-Graph Transformer."""
+"""Registry entry for the Graph-to-Graph Transformer."""
 
 from hf_structure.models.families import Family
 

@@ -3,8 +3,11 @@ Graph-to-Graph Transformer (Mohammadshahi & Henderson, "Graph-to-Graph Transform
 Parsing", arXiv:1911.03561v1; with the SWAP action of the version in Findings of EMNLP 2020).
 
 A transition-based parser whose every decision is made by a Transformer that reads the parser's whole state: stack,
-buffer and deleted words as a sequence, and the arcs made so far through its self-attention. Equation numbers are those
-of the paper's first version.
+buffer and deleted words as a sequence, and the arcs made so far through its self-attention. Equation numbers refer
+to the paper's first version.
+
+Shapes: B sentences, n words, L positions of a state's sequence, D the width of vectors. A sentence's table of n + 4
+vectors holds the root, the words, [CLS], [SEP] and [NULL]; `decisions` are the states of a batch with a choice.
 """
 
 import torch
@@ -34,11 +37,11 @@ from hf_structure.models.g2g_transformer.states_g2g_transformer import (
 )
 from hf_structure.models.modeling_outputs import DecoderOutput
 from hf_structure.modules.affine import all_rows
-from hf_structure.modules.calls import uncompiled
+from hf_structure.modules.calls import no_compile
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.graph_encoder import GraphEncoderModel, GraphPreTrainedModel
 from hf_structure.modules.graph_transformer import Arcs, take
-from hf_structure.modules.padding import all_words, check_one_input
+from hf_structure.modules.padding import check_one_input, ones_mask
 from hf_structure.modules.pretrained_encoder import PretrainedEncoderMixin
 from hf_structure.modules.words import average_pieces, place_words
 
@@ -79,15 +82,15 @@ class G2GTransformerModel(GraphEncoderModel, G2GTransformerPreTrainedModel):
             input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Ids of words or word pieces.
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for input, 0 for padding.
             parents (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                The graph: for each position that of its head, -1 for none.
+                The graph: the position of each position's head, -1 for none.
             segment_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 0 (stack, or all of a plain sentence), 1 (buffer) or 2 (deleted words).
             inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
-                Vectors in place of `input_ids`.
+                Vectors, instead of `input_ids`.
             query_positions (`torch.LongTensor` of shape `(batch_size, num_queries)`, *optional*):
                 Different positions; the last layer computes the vectors of these only.
             position_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                What numbers the positions have for the embeddings; 0, 1, ... by default, padding not counted.
+                Numbers of the positions for the embeddings; 0, 1, ... by default, padding not counted.
 
         Raises:
             ValueError: if there are not either ids or vectors, a sequence is longer than the positions reach, or there
@@ -106,7 +109,7 @@ class G2GTransformerModel(GraphEncoderModel, G2GTransformerPreTrainedModel):
 
 
 class G2GTransformerComposition(nn.Module):
-    """What a word on the stack gains by a dependent, eq. 3; the word's own vector is added by the caller."""
+    """Update of a word on the stack by a dependent, eq. 3; the caller adds the word's own vector."""
 
     def __init__(self, config: G2GTransformerConfig):
         super().__init__()
@@ -182,7 +185,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
 
     # The paper's equations, for any states of any sentences.
 
-    @uncompiled
+    @no_compile
     def embed_words(
         self,
         pieces: torch.Tensor,
@@ -196,7 +199,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         n + 4, hidden_size)`; lengths; and, if every id is a word, the positions of the words and then of the padding.
         """
         if attention_mask is None:
-            attention_mask = all_words(pieces)
+            attention_mask = ones_mask(pieces)
         word_ids, lengths, order = places = place_words(attention_mask, word_ids, num_words)
         n = max(int(lengths.max()), 1)
         if n > self.config.max_words:
@@ -205,14 +208,14 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
             )
         words = average_pieces(self.get_input_embeddings(), pieces, word_ids, n, self.config.unk_token_id)
         if self.tag_embeddings is not None and tag_ids is not None:
-            tags = places.words_first(tag_ids, n)
+            tags = places.left_align(tag_ids, n)
             words = words + self.tag_embeddings(tags.clamp(min=0)).masked_fill(tags.unsqueeze(2) < 0, 0.0)
         special = all_rows(self.special_embeddings, words.device).to(words.dtype)
         cls, sep, root, *null = special.expand(len(words), *special.shape).unsqueeze(2).unbind(1)  # (B, 1, D) each
         return torch.cat([root, words, cls, sep, *null], dim=1), lengths, order
 
     def compositions(self, before: TransitionStates, after: TransitionStates, actions: torch.Tensor) -> Compositions:
-        """Which words are composed after transitions, and with what."""
+        """The words that are composed after transitions, each with its dependent."""
         return compositions(before, after, actions)
 
     def compose(self, vectors: torch.Tensor, plan: Compositions) -> torch.Tensor:
@@ -242,7 +245,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         return state_sequences(states, self.config.use_graph_input, self.config.top_position)
 
     def deciding_positions(self, top: torch.Tensor) -> torch.Tensor:
-        """Positions of s2 and s1, eq. 11, or of the start symbol; those of s1 are given, `(batch, 1)`."""
+        """Positions of s2 and s1, eq. 11, or of the start symbol, from positions of s1 `(batch, 1)`."""
         return torch.cat([top - 1, top], dim=1) if self.config.use_graph_output else torch.zeros_like(top)
 
     def score_sequences(
@@ -313,9 +316,9 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
             labels (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
                 Relation labels; -100 for padding, and for words whose label is not known.
             num_items_in_batch (`int`, *optional*):
-                What the sum of losses is divided by; the number of words with a label (or head) by default.
+                Divisor of the sum of losses; the number of words with a label (or head) by default.
             inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
-                Vectors of words or word pieces in place of `input_ids`.
+                Vectors of words or word pieces, instead of `input_ids`.
 
         `tag_ids`, `heads` and `labels` hold the words of each sentence first if there are `word_ids`, and else are
         padded as `input_ids`.
@@ -375,17 +378,17 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         the sentences have similar lengths.
 
         The probability of a tree is the sum over its derivations, of which only those in the beam are counted. The
-        greedy parse always stays in the beam, so the best tree is never less probable than it. The
-        probabilities of heads are those of the actions that attached the words, in the states they were taken in.
+        greedy parse always stays in the beam, so the best tree is never less probable. The
+        probability of a head is the probability of the action that attached the word, in the state it was taken in.
 
         Args:
             input_ids, attention_mask, inputs_embeds, word_ids, tag_ids, num_words:
                 As in `forward`. The output holds the words of each sentence first, wherever the padding is.
-            decoder (`"tree"` or `"projective"`): Whether SWAP may be used, if the model has it.
+            decoder (`"tree"` or `"projective"`): With or without SWAP, if the model has it.
             beam_size (`int`, *optional*):
                 Number of derivations followed; 1 is greedy. By default 1, or `4 * k` if `k` is more than 1.
             k (`int`): Number of trees, best first; trees that differ in labels are different.
-            marginals (`bool`): Whether to add how probable each arc is among the trees in the beam.
+            marginals (`bool`): Add the probability of each arc among the trees in the beam.
 
         Raises:
             ValueError: if `decoder` is unknown, `k` does not fit `beam_size`, a sentence is too long, or a score NaN.
@@ -411,9 +414,9 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         tag_ids: torch.Tensor | None = None,
     ) -> tuple[dict[str, torch.Tensor | None], torch.Tensor]:
         """
-        What the base model is given to read the first state of sentences in which there is something to decide, with
-        two words on the stack and the others in the buffer, and the word of each position, from 1, 0 for none,
-        `(batch_size, seq_len)`. The arguments are those of `forward`.
+        Inputs of the base model in the first state with a choice of actions, with two words on the stack and the
+        others in the buffer; and the word of each position, from 1, 0 for none, `(batch_size, seq_len)`. Arguments as
+        for `forward`.
         """
         vectors, lengths, _ = self.embed_words(input_ids, attention_mask, word_ids, tag_ids)
         states = TransitionStates.initial(lengths)
@@ -434,7 +437,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         words = sequences.words.masked_fill(~is_word, 0)
         return {"inputs_embeds": embedded, "position_ids": sequences.positions, **inputs}, words
 
-    @uncompiled
+    @no_compile
     def _loss(
         self,
         path: Derivations,
@@ -461,15 +464,16 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
 
     # All decisions of a batch, many states at a time.
 
-    @uncompiled
+    @no_compile
     def _compose_path(self, vectors: torch.Tensor, path: Derivations) -> tuple[torch.Tensor, torch.Tensor]:
         """
-        All vectors that words have on the way `(number, D)`, and where the words find theirs in the states in which
-        there is something to decide `(decisions, n + 4)`.
+        All vectors that words have along the derivations `(number, D)`, and the words' rows among them in the states
+        with a decision `(decisions, n + 4)`.
         """
         batch, size = vectors.shape[:2]
         steps = path.actions.shape[1]
         table = [vectors.flatten(0, 1)]  # (B * (n + 4), D)
+        # Composition changes few vectors a step: each state refers to rows of one table, none is copied.
         versions = torch.arange(batch * size).view(batch, size).repeat(steps + 1, 1, 1)  # (steps + 1, B, n + 4)
         if self.composition is not None:
             plan = self.compositions(path.before, path.after, path.actions.T.flatten())  # (steps * B,)
@@ -486,9 +490,9 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         versions = versions[:-1].flatten(0, 1)[path.decisions]  # (decisions, n + 4)
         return torch.cat(table), versions.to(vectors.device)
 
-    @uncompiled
+    @no_compile
     def _history_on_path(self, path: Derivations, device: torch.device) -> torch.Tensor | None:
-        """What the LSTM says in the states in which there is something to decide, `(decisions, history_size)`."""
+        """Output of the LSTM in the states with a decision, `(decisions, history_size)`."""
         if self.history is None:
             return None
         actions = nn.functional.pad(path.actions[:, :-1], (1, 0), value=NO_ACTION)  # the one before
@@ -507,8 +511,8 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         Args:
             states ([`TransitionStates`]): The states.
             table (`torch.FloatTensor` of shape `(number, hidden_size)`): Vectors.
-            versions (`torch.LongTensor` of shape `(batch, n + 4)`): Which vectors the words of each state have.
-            history (`torch.FloatTensor` of shape `(batch, history_size)`, *optional*): What the LSTM says.
+            versions (`torch.LongTensor` of shape `(batch, n + 4)`): Rows of the table for the words of each state.
+            history (`torch.FloatTensor` of shape `(batch, history_size)`, *optional*): Output of the LSTM.
         """
         device = table.device
         lengths = self.sequence_lengths(states).cpu()

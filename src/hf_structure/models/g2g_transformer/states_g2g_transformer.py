@@ -8,9 +8,9 @@ import torch
 from hf_structure.algorithms.transitions import LEFT_ARC, NO_ACTION, RIGHT_ARC, TransitionStates, oracle_path
 from hf_structure.algorithms.trees import is_projective, is_tree
 from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
-from hf_structure.modules.calls import uncompiled
+from hf_structure.modules.calls import no_compile
 
-# What follows the root and the n words in a sentence's table of vectors: n + 1, n + 2, n + 3.
+# Rows after the root and the n words in a sentence's table of vectors: n + 1, n + 2, n + 3.
 CLS, SEP, NULL = range(3)
 STACK, BUFFER, DELETED = range(3)  # segments
 NOWHERE = -1
@@ -27,7 +27,7 @@ class StateSequences(NamedTuple):
     mask: torch.Tensor  # (batch, seq_len): False for padding
     parents: torch.Tensor  # (batch, seq_len): position of each word's head, -1 where there is none
     labels: torch.Tensor  # (batch, seq_len): label of the arc to each word, -1 for none
-    top: torch.Tensor  # (batch,): position of s1, after that of s2 or [CLS]
+    top: torch.Tensor  # (batch,): position of s1, right after s2 or [CLS]
     positions: torch.Tensor | None = None  # (batch, seq_len): numbers of the positions, where they are not 0, 1, ...
 
     def to(self, device: torch.device) -> "StateSequences":
@@ -39,7 +39,7 @@ class Derivations(NamedTuple):
     """How given trees are made, on the CPU; states are in rows `step * batch + sentence`."""
 
     actions: torch.Tensor  # (batch, steps): filled up with -1
-    labels: torch.Tensor  # (batch, steps): of the arcs made, those of right arcs after those of left arcs; -1 for none
+    labels: torch.Tensor  # (batch, steps): of the arcs made, first all labels of left arcs; -1 for none
     before: TransitionStates  # steps * batch rows: before each action
     after: TransitionStates  # steps * batch rows: after each action
     decisions: torch.Tensor  # (number,): rows of states where several actions are legal, or an arc needs a label
@@ -48,7 +48,7 @@ class Derivations(NamedTuple):
         """`(decisions, ...)`: values `(batch, steps, ...)` in the states in which there is something to decide."""
         return values.transpose(0, 1).flatten(0, 1)[self.decisions.to(values.device)]
 
-    @uncompiled
+    @no_compile
     def by_sentence(self, values: torch.Tensor) -> torch.Tensor:
         """`(batch, steps, D)` from `(decisions, D)`; 0 where there was nothing to decide."""
         batch, steps = self.actions.shape
@@ -58,7 +58,7 @@ class Derivations(NamedTuple):
 
 
 class Compositions(NamedTuple):
-    """What transitions compose, each of shape `(number,)`."""
+    """Words to compose after transitions, each field of shape `(number,)`."""
 
     rows: torch.Tensor  # the state
     words: torch.Tensor  # the word whose vector changes
@@ -75,11 +75,11 @@ def sequence_lengths(states: TransitionStates, deleted: bool) -> torch.Tensor:
     return states.lengths + 4 if deleted else states.depth + states.lengths - states.front + 2
 
 
-@uncompiled
+@no_compile
 def state_sequences(states: TransitionStates, deleted: bool, top_position: int | None = None) -> StateSequences:
     """
     [CLS] stack from bottom to top [SEP] buffer, and with `deleted` [SEP] deleted words in the order of the sentence:
-    then every word occurs once, so that every arc has its place, and the length is n + 4 in all states.
+    then every word occurs once, so that every arc can be read, and the length is n + 4 in all states.
 
     With `top_position`, positions are numbered such that the top of each stack has this one: words below it have
     smaller numbers, what follows has greater ones, and [CLS] has 0.
@@ -102,7 +102,7 @@ def state_sequences(states: TransitionStates, deleted: bool, top_position: int |
             (number.expand_as(states.heads), torch.where(is_deleted, end + is_deleted.cumsum(1), NOWHERE)),
         ]
     lengths = sequence_lengths(states, deleted)
-    words, places = lay_out(parts, int(lengths.max()), sep)
+    words, positions = lay_out(parts, int(lengths.max()), sep)
     position = torch.arange(words.shape[1], device=states.device)
     segments = (position > depth + 1).long()  # (B, L)
     if deleted:
@@ -113,7 +113,7 @@ def state_sequences(states: TransitionStates, deleted: bool, top_position: int |
         segments=segments,
         mask=position < lengths.unsqueeze(1),
         # A word deleted from a sequence without deleted words stands nowhere: such arcs cannot be read.
-        parents=torch.where(heads >= 0, places.gather(1, heads.clamp(min=0)), -1),  # (B, L)
+        parents=torch.where(heads >= 0, positions.gather(1, heads.clamp(min=0)), -1),  # (B, L)
         labels=of_positions(states.labels, words),
         top=states.depth,
         positions=None if top_position is None else torch.where(position == 0, 0, position + top_position - depth),
@@ -129,18 +129,18 @@ def lay_out(
     parts: Sequence[tuple[torch.Tensor, torch.Tensor]], length: int, padding: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Words in `length` places, from pairs of words and the places they go to, `(batch, number)` each; `padding`,
-    `(batch, 1)`, stands where no word goes.
+    Scatters words to `length` positions, from pairs of words and their positions, `(batch, number)` each; `padding`,
+    `(batch, 1)`, fills the rest.
 
     Returns:
-        The word at each place `(batch, length)`, and the place of each word (and special vector), -1 for nowhere.
+        The word at each position `(batch, length)`, and the position of each word (and special vector), -1 for none.
     """
     words = torch.cat([part for part, _ in parts], dim=1)
-    places = torch.cat([part for _, part in parts], dim=1)
+    positions = torch.cat([part for _, part in parts], dim=1)
     sequence = padding.repeat(1, length + 1)  # a column that is cut off, for words that stand nowhere
-    sequence = sequence.scatter(1, torch.where(places == NOWHERE, length, places), words)[:, :length]  # (B, L)
-    place_of = torch.full_like(words, NOWHERE).scatter_reduce(1, words, places, "amax")  # (B, number)
-    return sequence, place_of
+    sequence = sequence.scatter(1, torch.where(positions == NOWHERE, length, positions), words)[:, :length]  # (B, L)
+    position_of = torch.full_like(words, NOWHERE).scatter_reduce(1, words, positions, "amax")  # (B, number)
+    return sequence, position_of
 
 
 def of_positions(values: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
@@ -151,8 +151,8 @@ def of_positions(values: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
 
 def compositions(before: TransitionStates, after: TransitionStates, actions: torch.Tensor) -> Compositions:
     """
-    What is composed after transitions: every word on the stack, eq. 3, only the top of which can have got a dependent,
-    eq. 4.
+    The compositions after transitions: of every word on the stack, eq. 3, only the top of which can have got a
+    dependent, eq. 4.
     """
     slots = torch.arange(after.stack.shape[1], device=after.device)
     on_stack = slots < after.depth.unsqueeze(1)
@@ -167,7 +167,7 @@ def compositions(before: TransitionStates, after: TransitionStates, actions: tor
     )
 
 
-@uncompiled
+@no_compile
 def oracle_derivations(
     heads: torch.Tensor, labels: torch.Tensor | None, lengths: torch.Tensor, config: G2GTransformerConfig
 ) -> Derivations:
@@ -201,16 +201,16 @@ def oracle_derivations(
 
 
 def is_arc(actions: torch.Tensor) -> torch.Tensor:
-    """Which actions make an arc."""
+    """Mask of the actions that make an arc."""
     return (actions == LEFT_ARC) | (actions == RIGHT_ARC)
 
 
 def dependents(before: TransitionStates, actions: torch.Tensor) -> torch.Tensor:
-    """`(batch,)`: the word that would get its head by an action; of no meaning where it makes no arc."""
+    """`(batch,)`: the word that would get its head by an action; arbitrary if it makes no arc."""
     return torch.where(actions == LEFT_ARC, before.second, before.top)
 
 
-@uncompiled
+@no_compile
 def length_groups(lengths: torch.Tensor, budget: int, padding: int = CPU_PADDING) -> list[torch.Tensor]:
     """
     Rows in groups of similar lengths `(number,)`, which are on the CPU: each group of at most `budget` positions, of
@@ -221,20 +221,20 @@ def length_groups(lengths: torch.Tensor, budget: int, padding: int = CPU_PADDING
     groups = []
     start = 0
     padded = 0
-    for place, length in enumerate(descending):
+    for rank, length in enumerate(descending):
         longest = descending[start]
         padded += longest - length
-        if place > start and ((place + 1 - start) * longest > budget or padded > padding):
-            groups.append(order[start:place])
-            start = place
+        if rank > start and ((rank + 1 - start) * longest > budget or padded > padding):
+            groups.append(order[start:rank])
+            start = rank
             padded = 0
     return [*groups, order[start:]] if descending else []
 
 
 def why_unusable(heads: Sequence[int], config: G2GTransformerConfig) -> str | None:
     """
-    Why a sentence cannot be trained on, or `None` if it can. `forward` refuses such sentences: they are to be left out
-    beforehand, and reported.
+    The reason why a sentence cannot be trained on, or `None` if it can. `forward` refuses such sentences: leave them
+    out beforehand, and report them.
     """
     heads = [int(head) for head in heads]
     if not is_tree(heads):

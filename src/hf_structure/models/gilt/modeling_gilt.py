@@ -27,8 +27,8 @@ from hf_structure.models.gilt.outputs_gilt import GiLTCausalLMOutput
 from hf_structure.models.gilt.scorer_gilt import DependencyScorer
 from hf_structure.models.modeling_outputs import DecoderOutput
 from hf_structure.modules.affine import all_rows
-from hf_structure.modules.calls import uncompiled
-from hf_structure.modules.padding import check_one_input, without_padding
+from hf_structure.modules.calls import no_compile
+from hf_structure.modules.padding import check_one_input, mask_padding
 from hf_structure.modules.structured_lm.generation import StructureGenerationMixin
 from hf_structure.modules.structured_lm.modeling import (
     StructuredLMMixin,
@@ -147,7 +147,7 @@ class GiLTModel(StructuredModelMixin, GiLTPreTrainedModel):
                 f"tapes of shape {tuple(tapes.shape)} do not fit a graph of shape {tuple(graph.shape)} "
                 f"and the features {', '.join(features.names)}"
             )
-        word_ids = without_padding(word_ids, attention_mask)
+        word_ids = mask_padding(word_ids, attention_mask)
         embeddings = self.feature_embeddings(word_ids.device)
         if not use_cache:
             tapes = prefix_tapes(graph.bool(), features) if tapes is None else tapes
@@ -303,7 +303,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
                 output.marginals = output.arc_probs.transpose(1, 2)[:, 1:]  # (B, n, n + 1)
         return output
 
-    @uncompiled  # which tokens begin words, and which pairs there are, is found in the data
+    @no_compile  # which tokens begin words, and which pairs there are, is found in the data
     def _read_words(self, outputs, tokens, mask, word_ids, tapes) -> tuple[torch.Tensor, torch.Tensor] | None:
         """Keeps the words in a cache of graphs; scores of the arcs of whole sentences whose tapes are given."""
         cache = outputs.cache if isinstance(outputs.cache, GraphCache) else None
@@ -317,7 +317,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         nothing = words["parents"].new_zeros(len(tapes), tapes.shape[-1], words["parents"].shape[-1])
         parents = torch.index_put(nothing, places, words["parents"])  # (B, n + 1, 2 * scorer_hidden_size)
         children = torch.index_put(nothing, places, words["children"])  # the same
-        return self.scorer(parents, children, tapes, without_padding(word_ids, mask).amax(1))
+        return self.scorer(parents, children, tapes, mask_padding(word_ids, mask).amax(1))
 
     def represent_words(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         """
@@ -332,12 +332,12 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         """The states that the scorer reads, and the first vectors of the words that begin here; see `update_words`."""
         states = [hidden_states[layer].to(tokens.device) for layer in self.config.scorer_layers]
         states = torch.cat(states, dim=-1)  # (B, Q, 2 * hidden_size)
-        states = without_padding(states, attention_mask)
+        states = mask_padding(states, attention_mask)
         if cache is not None and torch.equal(cache.represented, cache.words):
             none = cache.words[:0]
             nothing = cache.parents[:0, 0]  # (0, 2 * scorer_hidden_size)
             return {"states": states, "rows": none, "words": none, "parents": nothing, "children": nothing}
-        word_ids = without_padding(word_ids, attention_mask)
+        word_ids = mask_padding(word_ids, attention_mask)
         before = torch.zeros_like(states[:, :1]) if cache is None else cache.states[:, -1:]
         starts = (word_ids > 0) & (word_ids != nn.functional.pad(word_ids, (1, 0))[:, :-1])
         if cache is not None:

@@ -26,8 +26,8 @@ from hf_structure.models.pushdown.cache_pushdown import StackCache
 from hf_structure.models.pushdown.configuration_pushdown import PushdownLMConfig
 from hf_structure.models.pushdown.generation_pushdown import StackWriter
 from hf_structure.models.pushdown.outputs_pushdown import PushdownCausalLMOutput
-from hf_structure.modules.calls import uncompiled
-from hf_structure.modules.padding import check_one_input, without_padding
+from hf_structure.modules.calls import no_compile
+from hf_structure.modules.padding import check_one_input, mask_padding
 from hf_structure.modules.structured_lm.generation import StructureGenerationMixin
 from hf_structure.modules.structured_lm.modeling import (
     StructuredModelMixin,
@@ -117,7 +117,7 @@ class PushdownLMModel(StructuredModelMixin, PushdownLMPreTrainedModel):
             input_ids, inputs_embeds, attention_mask, position_ids, cache=cache, use_cache=use_cache, **kwargs
         )
 
-    @uncompiled  # token by token
+    @no_compile  # token by token
     def replay(
         self,
         tokens: torch.Tensor,
@@ -132,8 +132,8 @@ class PushdownLMModel(StructuredModelMixin, PushdownLMPreTrainedModel):
             raise ValueError(
                 f"attachments of shape {tuple(attachments.shape)} do not fit tokens of shape {tuple(tokens.shape[:2])}"
             )
-        is_token = without_padding(torch.ones_like(attachments), attention_mask)
-        attachments = without_padding(attachments, attention_mask)
+        is_token = mask_padding(torch.ones_like(attachments), attention_mask)
+        attachments = mask_padding(attachments, attention_mask)
         known = StackCache.of(cache)  # raises if there are tokens without a stack
         candidates, before, tapes = known.push(attachments, is_token)
         index = tapes.clamp(max=self.config.max_depth).unsqueeze(1)  # (B, 1, queries, tokens)
@@ -199,7 +199,7 @@ class PushdownLMForCausalLM(TreeLMMixin, PushdownLMPreTrainedModel, StructureGen
         result = self.predict_tokens(PushdownCausalLMOutput, outputs, logits_to_keep)
         if attachments is not None:
             embedded = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds
-            states = without_padding(outputs.last_hidden_state, attention_mask)
+            states = mask_padding(outputs.last_hidden_state, attention_mask)
             self._score(result, states, embedded, replay, cache, has_loss)
         if has_loss:
             attachment_sum = None
@@ -245,7 +245,7 @@ class PushdownLMForCausalLM(TreeLMMixin, PushdownLMPreTrainedModel, StructureGen
         """The sum of the cross-entropies of attachments, weighted."""
         _, length, tokens = result.attachment_logits.shape
         gold = torch.arange(tokens - length, tokens, device=attachments.device) - attachments
-        gold = without_padding(gold, attention_mask, -100)
+        gold = mask_padding(gold, attention_mask, -100)
         check_attachments(result.attachment_logits, gold)
         return self.config.attachment_loss_weight * sum_of_losses(result.attachment_logits, gold)
 
@@ -268,7 +268,7 @@ class PushdownLMForCausalLM(TreeLMMixin, PushdownLMPreTrainedModel, StructureGen
         return DecoderOutput(spans=spans, log_probs=log_probs)
 
 
-@uncompiled  # a question about values
+@no_compile  # a question about values
 def check_attachments(logits: torch.Tensor, gold: torch.Tensor) -> None:
     """Raises `ValueError` unless constituents end at the places `(batch_size, seq_len)`, -100 for padding."""
     known = gold != -100

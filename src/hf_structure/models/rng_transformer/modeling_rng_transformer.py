@@ -36,7 +36,7 @@ from hf_structure.modules.affine import all_rows
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.graph_encoder import GraphEncoderModel, GraphPreTrainedModel
 from hf_structure.modules.graph_transformer import Arcs, RelativePositionBias, take
-from hf_structure.modules.padding import all_words, check_one_input, words_first
+from hf_structure.modules.padding import check_one_input, left_align, ones_mask
 from hf_structure.modules.pretrained_encoder import MODEL_TYPES, PretrainedEncoderMixin
 from hf_structure.modules.words import WordPlaces, average_pieces, place_words
 
@@ -400,7 +400,7 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
             raise ValueError("this model reads a sentence several times: ask its base model for what is inside")
         pieces = check_one_input(input_ids, inputs_embeds)
         sentences, words = self._read(pieces, attention_mask, word_ids, tag_ids, form_ids, treebank_ids)
-        first = partial(words.words_first, n=sentences.num_words)
+        first = partial(words.left_align, n=sentences.num_words)
         heads, labels, sentence_starts = map(first, (heads, labels, sentence_starts))
         columns = {name: first(values) for name, values in (columns or {}).items()}
         learned = heads if labels is not None or not self.config.labelled else None
@@ -482,7 +482,7 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
             raise ValueError(f"num_rounds={num_rounds} is not possible: at least 1, and only 1 without graph input")
         pieces = check_one_input(input_ids, inputs_embeds)
         sentences, words = self._read(pieces, attention_mask, word_ids, tag_ids, form_ids, treebank_ids)
-        first = partial(words.words_first, n=sentences.num_words)
+        first = partial(words.left_align, n=sentences.num_words)
         graph = self._initial_graph(first(initial_heads), first(initial_relations), sentences)
         last = self._refine(sentences, graph, decoder, num_rounds)
         heads = last.graph.heads.unsqueeze(1) if k == 1 else find_heads(last.scores, sentences.lengths, decoder, k)
@@ -605,10 +605,10 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
     ) -> tuple[torch.Tensor, torch.Tensor, Pieces, WordPlaces, torch.Tensor | None]:
         """What the encoder reads, `(B, L, D)`, its mask, and what it is made of: pieces, words, and their forms."""
         if attention_mask is None:
-            attention_mask = all_words(pieces)
+            attention_mask = ones_mask(pieces)
         words = place_words(attention_mask, word_ids)
         n = max(int(words.lengths.max()), 1)
-        tag_ids, form_ids, treebank_ids = (words.words_first(ids, n) for ids in (tag_ids, form_ids, treebank_ids))
+        tag_ids, form_ids, treebank_ids = (words.left_align(ids, n) for ids in (tag_ids, form_ids, treebank_ids))
         if treebank_ids is None:
             treebank_ids = words.lengths.new_zeros(len(words.lengths), n)
         elif self.training and self.config.treebank_dropout:
@@ -641,7 +641,7 @@ class RNGTransformerForParsing(PretrainedEncoderMixin, RNGTransformerPreTrainedM
 
     def _pieces(self, pieces: torch.Tensor, attention_mask: torch.Tensor, words: WordPlaces) -> Pieces:
         """All pieces of the words."""
-        order = words_first(attention_mask)
+        order = left_align(attention_mask)
         word_ids = words.word_ids.gather(1, order)  # (B, L)
         before = nn.functional.pad(word_ids, (1, 0), value=-1)[:, :-1]
         begins = (word_ids >= 0) & (word_ids != before)

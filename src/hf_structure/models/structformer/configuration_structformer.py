@@ -25,39 +25,43 @@ class StructFormerConfig(StructureConfig):
         num_attention_heads (`int`, defaults to 8): Number of attention heads; divides `hidden_size`.
         intermediate_size (`int`, *optional*, defaults to `4 * hidden_size`): Width of the feed-forward layers.
         parser_num_layers (`int`, defaults to 3): Number of convolutions in the parsing network.
-        parser_kernel_size (`int`, defaults to 9): Words that a convolution sees, an odd number (`2W + 1` in eq. 1).
+        parser_kernel_size (`int`, defaults to 9): Width of a convolution in words, an odd number (`2W + 1` in eq. 1).
         hidden_dropout (`float`, defaults to 0.1): Dropout on embeddings, attention and feed-forward outputs.
         attention_dropout (`float`, defaults to 0.0): Dropout on attention weights.
         parser_dropout (`float`, defaults to 0.0): Dropout on the inputs of the parsing network's convolutions.
         num_front_layers (`int`, defaults to 0):
-            How many of the layers, the first ones, come before the parsing network and have softmax attention. The
-            parsing network then reads their normalised output instead of the embeddings (Momen et al. 2023), and so do
-            the layers above, to which positions, if there are any, are added once more.
+            Number of layers, the first ones, that come before the parsing network and have softmax attention. The
+            parsing network then reads their normalised output instead of the embeddings, and so do the layers above,
+            to which positions, if there are any, are added once more. For the models of Momen et al. (2023) and their
+            checkpoints.
         attention (`"dependency"` or `"softmax"`, defaults to `"dependency"`):
             Dependency-constrained attention (section 4.3), or softmax attention without a parser.
         relations (`list[str]`, defaults to `["parent", "dependent"]`):
-            What heads may attend to: `"parent"`, `"dependent"` (table 4), `"sibling"` (words with the same parent).
+            Relations along which heads attend: `"parent"`, `"dependent"` (table 4), `"sibling"` (words with the same
+            parent).
         relation_activation (`"softmax"`, `"sigmoid"` or `"ones"`, defaults to `"softmax"`):
-            How a head weighs its relations (eq. 13 and 14), or that it takes each in full.
+            Weighting of a head's relations (eq. 13 and 14); `"ones"` takes each in full.
         calibration (`"all"` or `"constituents"`, defaults to `"all"`):
-            Spans whose margin calibrates the distances (appendix A.2): all, single words included, so that no word is
-            ever isolated, or the constituents of the sentence's own tree, as in the paper.
+            Spans whose margin calibrates the distances (appendix A.2): all, including single words, so that no word is
+            ever isolated, as in the authors' code and the bundled model; or the constituents of the sentence's own
+            tree, as in the paper.
         tree_objective (`"heights"` or `"expected_heads"`, defaults to `"heights"`):
-            What dependency trees are: in each constituent the highest word is the head (algorithm 3), or the trees
-            with the largest number of right heads to be expected, which is the sum of their arcs in p_D (eq. 12).
+            Dependency trees in which the highest word of each constituent is the head (algorithm 3), or with the
+            largest expected number of right heads, which is the sum of their arcs in p_D (eq. 12).
         branching_bias (`float`, defaults to 0.0):
-            What a distance is lowered by for each one to its left before constituents are read off; if positive, they
-            branch more to the right. Distances themselves, heads and training do not change with it.
-        use_position_embeddings (`bool`, *optional*): Whether absolute positions are learned and added to the word
-            embeddings. By default only with `attention="softmax"`, which knows no order otherwise.
+            Lowers each distance by this amount for every distance to its left before constituents are read off; if
+            positive, they branch more to the right. Distances themselves, heads and training do not change with it.
+            Not in the paper; the constituents of the bundled model need it.
+        use_position_embeddings (`bool`, *optional*): Learn absolute positions and add them to the word embeddings. By
+            default only with `attention="softmax"`, which knows no order otherwise.
         max_position_embeddings (`int`, defaults to 512):
             Longest sentence for `use_position_embeddings`; no limit otherwise.
         use_relative_position_bias (`bool`, defaults to `False`):
-            Whether heads learn a bias for every signed distance between two words.
+            Learn a bias of each head for every signed distance between two words.
         max_relative_position (`int`, defaults to 64): Longer distances share one bias.
         pair_features (`"symmetric"` or `"ordered"`, *optional*):
-            Makes of the model for sequence classification one of pairs of sentences: of the means `u` and `v` of their
-            word vectors it reads `|u - v|` and `u * v`, and if they are ordered `u` and `v` too.
+            Turns sequence classification into sentence-pair classification. The classifier reads `|u - v|` and
+            `u * v` of the means `u` and `v` of both sentences' word vectors, and for ordered pairs `u` and `v` too.
         initializer_range (`float`, defaults to 0.1):
             Embeddings start uniform in `[-initializer_range, initializer_range]`.
         relation_initializer_range (`float`, defaults to 0.1): Standard deviation that relation weights start with.
@@ -124,7 +128,7 @@ class StructFormerConfig(StructureConfig):
 
     @property
     def abilities(self) -> Abilities:
-        """What the models give and read."""
+        """Outputs and inputs of the models."""
         longest = self.max_position_embeddings if self.use_position_embeddings else None
         if self.attention == "softmax":
             return Abilities(reads="pieces", max_tokens=longest)

@@ -1,4 +1,4 @@
-"""Registry entry of StructFormer."""
+"""Registry entry for StructFormer."""
 
 from hf_structure.models.families import Family
 

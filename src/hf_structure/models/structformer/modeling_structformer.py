@@ -6,6 +6,9 @@ A parsing network reads the words and predicts syntactic distances (between neig
 define a constituency tree and a dependency tree, and in a differentiable way the probability of every word to be every
 other's parent, which bounds what a Transformer encoder may attend to. The gradient of the masked language model is all
 the supervision the parser gets. Equation numbers are the paper's.
+
+Shapes: B sentences, L words, padding included, D the width of word vectors, H heads, R relations, n words made of
+pieces.
 """
 
 import math
@@ -36,7 +39,7 @@ from hf_structure.modules.attention import AttentionMixin
 from hf_structure.modules.calls import by_call, with_calls
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.masked_lm import masked_cross_entropy
-from hf_structure.modules.padding import all_words, check_one_input, places_among_words, words_first
+from hf_structure.modules.padding import check_one_input, left_align, ones_mask, undo_left_align
 from hf_structure.modules.positions import LearnedPositions
 from hf_structure.modules.publishing import PublishingMixin
 
@@ -82,7 +85,7 @@ class StructFormerParser(nn.Module):
         self.log_scales = nn.Parameter(torch.empty(2))  # log of 1 / mu_1 and of 1 / mu_2
 
     def forward(self, embedded: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """What [`score`] and [`distributions`] give for sentences whose padding is on the right."""
+        """Results of [`score`] and [`distributions`] for sentences with padding on the right."""
         distances, heights = self.score(embedded, lengths)
         return distances, heights, *self.distributions(distances, heights, lengths)
 
@@ -91,15 +94,16 @@ class StructFormerParser(nn.Module):
         `distances`, `heights`, `parent_probs`, `root_probs`, `left_probs` and `right_probs` as in
         [`StructFormerModelOutput`], from word embeddings `(batch_size, seq_len, hidden_size)` with padding anywhere.
         """
-        order = words_first(attention_mask)
+        order = left_align(attention_mask)
         lengths = attention_mask.long().sum(1)
         words = embedded.gather(1, order.unsqueeze(2).expand_as(embedded))  # (B, L, D)
+        # A call, not the methods themselves: hooks of calls may bring the parameters.
         distances, heights, left, right, parents = self(words, lengths)
-        place = torch.arange(heights.shape[1], device=heights.device)
-        is_word = place < lengths.unsqueeze(1)
-        distances = nn.functional.pad(distances, (0, 1)).masked_fill(place >= lengths.unsqueeze(1) - 1, torch.inf)
+        position = torch.arange(heights.shape[1], device=heights.device)
+        is_word = position < lengths.unsqueeze(1)
+        distances = nn.functional.pad(distances, (0, 1)).masked_fill(position >= lengths.unsqueeze(1) - 1, torch.inf)
         heights = heights.masked_fill(~is_word, -torch.inf)
-        back = places_among_words(attention_mask)  # every word to its place again
+        back = undo_left_align(attention_mask)  # undoes `order`
         return {
             "distances": distances.gather(1, back),  # (B, L)
             "heights": heights.gather(1, back),  # (B, L)
@@ -114,6 +118,7 @@ class StructFormerParser(nn.Module):
         is_padding = torch.arange(embedded.shape[1], device=embedded.device) >= lengths.unsqueeze(1)
         states = embedded
         for convolution in self.convolutions:
+            # Convolutions reach across the end of a sentence; padding must be zero for each of them.
             states = self.dropout(states).masked_fill(is_padding.unsqueeze(2), 0.0)
             states = normalized_tanh(convolution(states.transpose(1, 2)).transpose(1, 2))  # eq. 1
         heights = self.height_score(self.height_layer(states))  # eq. 3
@@ -125,7 +130,7 @@ class StructFormerParser(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """
         `p(l|i)`, `p(r|i)` (eq. 8 and 9) and `p_D(j|i)` (eq. 12), each `(B, L, L)` with `i` in the middle. The diagonal
-        of the last is the probability that a word is the root: that it heads the span that it belongs to.
+        of the last is the probability that a word is the root: that it heads its own span.
         """
         distance_scale, height_scale = self.log_scales.float().exp()
         distances = calibrate(distances, heights, lengths, spans=self.calibration)
@@ -134,7 +139,7 @@ class StructFormerParser(nn.Module):
 
 
 def move(matrices: torch.Tensor, back: torch.Tensor) -> torch.Tensor:
-    """`(B, L, L)` with rows and columns taken from the places `back`, `(B, L)`."""
+    """`(B, L, L)` with rows and columns taken from the positions `back`, `(B, L)`."""
     rows = matrices.gather(1, back.unsqueeze(2).expand_as(matrices))  # (B, L, L)
     return rows.gather(2, back.unsqueeze(1).expand_as(matrices))  # (B, L, L)
 
@@ -211,6 +216,7 @@ class StructFormerAttention(nn.Module):
         sentences = SCORES_AT_ONCE // (self.num_heads * query.shape[2] ** 2)
         if query.device.type != "cpu" or torch.compiler.is_compiling() or sentences >= len(query):
             return self._attend_by_relations(query, key, value, relations)
+        # Scores are computed again in the backward pass, so that never all are in memory.
         parts = zip(*(x.split(max(sentences, 1)) for x in (query, key, value, relations)), strict=True)
         results = [checkpoint(self._attend_by_relations, *part, use_reentrant=False) for part in parts]
         updates, weights = zip(*results, strict=True)
@@ -246,11 +252,11 @@ class StructFormerAttention(nn.Module):
 
     @by_call
     def relation_weights_of_call(self) -> tuple[torch.Tensor, None]:
-        """[`relation_weights`] in the first place of what `forward` gives: there are no attention weights."""
+        """[`relation_weights`] as a pair, like the output of `forward`; there are no attention weights."""
         return self.relation_weights(), None
 
     def relation_weights(self) -> torch.Tensor:
-        """`(H, R)`: how much each head attends along each relation, eq. 13 and 14."""
+        """`(H, R)`: share of each relation in each head's attention, eq. 13 and 14."""
         if self.relation_scores is None:
             return torch.ones(self.num_heads, len(self.config.relations), dtype=torch.float32)
         softmax = self.config.relation_activation == "softmax"
@@ -304,8 +310,8 @@ class StructFormerPreTrainedModel(AttentionMixin, PublishingMixin, PreTrainedMod
 
     def relation_weights(self) -> torch.Tensor | None:
         """
-        `(num_hidden_layers, num_heads, num_relations)`: how much each head attends along each relation; without layers
-        that come before the parsing network.
+        `(num_hidden_layers, num_heads, num_relations)`: share of each relation in each head's attention,
+        without layers that come before the parsing network.
         """
         if self.config.attention == "softmax":
             return None
@@ -358,12 +364,12 @@ class StructFormerPreTrainedModel(AttentionMixin, PublishingMixin, PreTrainedMod
             input_ids, attention_mask, inputs_embeds: As in [`StructFormerModel`]. The output holds the words of each
                 sentence first, wherever the padding is.
             word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): For a vocabulary of subwords:
-                the word, from 0, that each token is a piece of. The output is about words then, see [`join_pieces`].
+                the word, from 0, that each token is a piece of. The output then holds words, see [`join_pieces`].
             decoder (`"tree"`, `"projective"` or `"argmax"`): The tree of `config.tree_objective`, and the one without
-                crossing arcs (algorithm 3 gives no others); or each word's most probable parent, the highest word
+                crossing arcs (algorithm 3 builds no others); or each word's most probable parent, the highest word
                 being the root (eq. 18; no tree in general).
             k (`int`): 1; there is only one tree.
-            marginals (`bool`): Whether to add the parent distribution p_D (eq. 12).
+            marginals (`bool`): Add the parent distribution p_D (eq. 12).
 
         Raises:
             ValueError: if `decoder` or `k` is not one of these, the model has no parser, or there are not either ids
@@ -376,8 +382,8 @@ class StructFormerPreTrainedModel(AttentionMixin, PublishingMixin, PreTrainedMod
             raise ValueError(f"k={k} is not possible: distances and heights define one tree")
         given = check_one_input(input_ids, inputs_embeds)
         if attention_mask is None:
-            attention_mask = all_words(given)
-        order = words_first(attention_mask)
+            attention_mask = ones_mask(given)
+        order = left_align(attention_mask)
         lengths = attention_mask.long().sum(1)
         model: Any = self.base_model
         embedded = self.get_input_embeddings()(given) if inputs_embeds is None else given
@@ -412,10 +418,11 @@ def join_pieces(
     word_ids: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """
-    What is known about pieces of words, made to be about words: the distance of two words is that of the pieces where
-    they meet, the height of a word that of its highest piece, whose parents are the word's (summed over the pieces of
-    each parent, given that it is not another piece of the word itself). Distances inside of words are left out, so
-    that every word is a leaf of the tree.
+    Turns distances, heights and parents of word pieces into distances, heights and parents of words.
+
+    The distance between two words is the distance between the pieces where they meet; a word has the height and the
+    parents of its highest piece, summed over the pieces of each parent, given that the parent is not another piece of
+    the same word. Distances within words are left out, so that every word is a leaf of the tree.
 
     Args:
         distances, heights, parents (`torch.FloatTensor` of shapes `(B, L - 1)`, `(B, L)`, `(B, L, L)`): Of pieces.
@@ -425,15 +432,15 @@ def join_pieces(
     Returns:
         `tuple`: the same four of words, `n` being the largest number of words in a sentence.
     """
-    place = torch.arange(heights.shape[1], device=heights.device)
-    is_piece = place < lengths.unsqueeze(1)
+    position = torch.arange(heights.shape[1], device=heights.device)
+    is_piece = position < lengths.unsqueeze(1)
     number = torch.where(is_piece, word_ids, -1)
     num_words = number.amax(1) + 1
     words = torch.arange(int(num_words.max()), device=heights.device)
     belongs = number.unsqueeze(1) == words.unsqueeze(1)  # (B, n, L)
     piece_heights = heights.unsqueeze(1).masked_fill(~belongs, -torch.inf)  # (B, n, L)
     word_heights, highest = piece_heights.max(2)
-    last = (belongs * place).amax(2)[:, :-1]  # the last piece of every word but the last, (B, n - 1)
+    last = (belongs * position).amax(2)[:, :-1]  # the last piece of every word but the last, (B, n - 1)
     word_distances = nn.functional.pad(distances, (0, 1)).gather(1, last)  # (B, n - 1)
     rows = parents.gather(1, highest.unsqueeze(2).expand(-1, -1, parents.shape[2]))  # (B, n, L)
     rows = rows * belongs.any(2, keepdim=True)
@@ -469,7 +476,7 @@ class StructFormerModel(StructFormerPreTrainedModel):
         self.post_init()
 
     def below_parser(self, embedded: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """`(batch_size, seq_len, hidden_size)`: what the parsing network reads, embeddings or what comes of them."""
+        """Input of the parsing network `(batch_size, seq_len, hidden_size)`: embeddings, or output of front layers."""
         if self.front_norm is None:
             return embedded
         front = self.layers[: self.config.num_front_layers]
@@ -498,7 +505,7 @@ class StructFormerModel(StructFormerPreTrainedModel):
             input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Word ids.
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
             inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*): Vectors of
-                words in place of `input_ids`.
+                words, instead of `input_ids`.
 
         Raises:
             ValueError: if there are not either ids or vectors, or a sentence is longer than learned positions reach.
@@ -506,7 +513,7 @@ class StructFormerModel(StructFormerPreTrainedModel):
         check_one_input(input_ids, inputs_embeds)
         embedded = self.embeddings(input_ids) if inputs_embeds is None else inputs_embeds
         if attention_mask is None:
-            attention_mask = all_words(embedded)
+            attention_mask = ones_mask(embedded)
         states = self.below_parser(embedded, attention_mask)
         structure: dict[str, Any] = {}
         relations = None
@@ -551,7 +558,7 @@ class StructFormerForMaskedLM(StructFormerPreTrainedModel):
             labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 Ids of the masked words, -100 elsewhere.
             num_items_in_batch (`int`, *optional*):
-                What the sum of the losses is divided by; the number of masked words in this batch by default.
+                Divisor of the sum of the losses; the number of masked words in this batch by default.
         """
         outputs = dict(self.structformer(input_ids, attention_mask, inputs_embeds, **kwargs))
         hidden_states = self.dropout(outputs.pop("last_hidden_state"))

@@ -31,7 +31,7 @@ from hf_structure.models.transformer_grammar.machine_transformer_grammar import 
     is_join,
 )
 from hf_structure.models.transformer_grammar.outputs_transformer_grammar import GrammarBeamOutput
-from hf_structure.modules.padding import rows_below
+from hf_structure.modules.padding import pad_and_cat
 from hf_structure.modules.structured_lm.backbones import embed
 from hf_structure.modules.structured_lm.hypotheses import LOGIT_ROWS, Hypotheses
 from hf_structure.modules.structured_lm.search_cache import GatheredCache
@@ -201,7 +201,7 @@ class GrammarHypotheses(Hypotheses):
         self.keys_values.take_back()
         machines, events, lengths, last = zip(*self.aside, strict=True)
         self.machine = Machine.join(machines)
-        self.events = rows_below(events)  # (rows, events)
+        self.events = pad_and_cat(events)  # (rows, events)
         self.lengths = torch.cat(lengths)  # (rows,)
         self.last = torch.cat(last)  # (rows, hidden_size)
         self.aside.clear()

@@ -20,7 +20,7 @@ import torch
 
 from hf_structure.models.transformer_grammar.actions_transformer_grammar import LEFT_ARC, RIGHT_ARC
 from hf_structure.models.transformer_grammar.configuration_transformer_grammar import TransformerGrammarConfig
-from hf_structure.modules.padding import rows_below
+from hf_structure.modules.padding import pad_and_cat
 from hf_structure.modules.structured_lm.transformer_xl import RelativeAttention
 
 NOTHING, WORD, PIECE, COPY, FIRST_ACTION = range(-1, 4)  # events; actions are numbered from the last one
@@ -63,8 +63,8 @@ class Machine:
     def join(cls, machines: Sequence["Machine"]) -> "Machine":
         """All machines of a kind, one below the other."""
         values = {each.name: [getattr(machine, each.name) for machine in machines] for each in fields(cls)}
-        joined = {name: rows_below(values[name], -1) for name in ("items", "times")}
-        joined |= {name: rows_below(values[name]) for name in ("labels", "heads", "by_right")}
+        joined = {name: pad_and_cat(values[name], -1) for name in ("items", "times")}
+        joined |= {name: pad_and_cat(values[name]) for name in ("labels", "heads", "by_right")}
         joined |= {name: torch.cat(values[name]) for name in ("time", "size", "after_token")}
         return cls(machines[0].config, joined["items"].shape[1], **joined)
 

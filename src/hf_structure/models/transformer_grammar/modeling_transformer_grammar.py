@@ -50,8 +50,8 @@ from hf_structure.models.transformer_grammar.machine_transformer_grammar import 
 )
 from hf_structure.models.transformer_grammar.outputs_transformer_grammar import TransformerGrammarCausalLMOutput
 from hf_structure.modules.affine import all_rows
-from hf_structure.modules.calls import uncompiled
-from hf_structure.modules.padding import all_words, check_one_input, without_padding
+from hf_structure.modules.calls import no_compile
+from hf_structure.modules.padding import check_one_input, mask_padding, ones_mask
 from hf_structure.modules.structured_lm.generation import StructureGenerationMixin
 from hf_structure.modules.structured_lm.modeling import (
     StructuredModelMixin,
@@ -181,7 +181,7 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
             known.last = torch.where(has_read, last, before)  # (B, hidden_size)
         return reading
 
-    @uncompiled  # a question about values
+    @no_compile  # a question about values
     def what_is_seen(
         self, visible: torch.Tensor, positions: torch.Tensor, times: torch.Tensor, is_search: bool = False
     ) -> dict[str, Any]:
@@ -204,7 +204,7 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         word_ids = cache.word_ids[:, -1:].masked_fill(actions.unsqueeze(1) >= 0, 0)
         self.read(nothing, torch.zeros_like(word_ids), word_ids, actions[:, None, None], cache, use_cache=True)
 
-    @uncompiled  # event by event
+    @no_compile  # event by event
     def replay(
         self,
         embedded: torch.Tensor,
@@ -223,11 +223,11 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
             raise ValueError("with actions, a mask has two dimensions: the tree decides on what is seen")
         past = 0 if known.embedded is None else known.embedded.shape[1]
         if word_ids is None:
-            word_ids = 0 * all_words(embedded)
+            word_ids = 0 * ones_mask(embedded)
         known.append(embedded=embedded, word_ids=word_ids)
         before = nn.functional.pad(known.word_ids, (1, 0))[:, past:-1]  # (B, tokens)
         is_piece = (word_ids > 0) & (word_ids == before)
-        events = without_padding(torch.where(is_piece, PIECE, WORD), attention_mask, NOTHING)
+        events = mask_padding(torch.where(is_piece, PIECE, WORD), attention_mask, NOTHING)
         tape = Tape.of(actions, events, self.config, past)
         machine = Machine.empty(self.config, batch, actions.device) if known.machine is None else known.machine
         replay = Replay.of(tape, machine)
@@ -405,7 +405,7 @@ class TransformerGrammarForCausalLM(TreeLMMixin, TransformerGrammarPreTrainedMod
         return DecoderOutput(heads=heads, log_probs=log_probs)
 
 
-@uncompiled  # a question about values
+@no_compile  # a question about values
 def check_events(
     logits: torch.Tensor, targets: torch.Tensor, kinds: torch.Tensor, gold: torch.Tensor, texts: torch.Tensor
 ) -> None:

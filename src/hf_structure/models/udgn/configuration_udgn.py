@@ -30,37 +30,36 @@ class UDGNConfig(StructureConfig):
             Dropout on the parser's embeddings and on the output of each LSTM layer.
         head_dropout (`float`, defaults to 0.1): Dropout on the weights of the gated heads ("drop-head").
         use_gate (`bool`, defaults to `True`):
-            Whether receiving words gate what they take in (eq. 8; table 4, "- Gates").
+            Let receiving words gate their messages (eq. 8; table 4, "- Gates").
         competition (`"softmax"` or `"sigmoid"`, defaults to `"softmax"`):
-            Whether heads compete for an edge (eq. 10) or are independent of each other (table 4, "- Competition").
+            Let heads compete for an edge (eq. 10) or be independent of each other (table 4, "- Competition").
         head_activation (`"tanh"`, `"identity"`, `"relu"` or `"elu"`, defaults to `"tanh"`):
             Nonlinearity on values (eq. 8; table 8, "- Nonlinear").
         use_relative_position_bias (`bool`, defaults to `True`):
-            Whether heads know if a word is to the left or to the right (eq. 12 and 13; table 4).
+            Give each head a bias for words to the left and to the right (eq. 12 and 13; table 4).
         use_position_embeddings (`bool`, defaults to `False`):
-            Whether absolute positions are learned and added to the word embeddings (table 8, "+ pos encoding").
+            Learn absolute positions and add them to the word embeddings (table 8, "+ pos encoding").
         max_position_embeddings (`int`, defaults to 512):
             Longest sentence for `use_position_embeddings`; no limit otherwise.
         head_normalization (`"softmax"` or `"kirchhoff"`, defaults to `"softmax"`):
             Head probabilities by softmax (eq. 5) or as marginals over all single-root trees (table 8, "+ Kirchhoff").
         detach_parser (`bool`, defaults to `False`):
             Keep the language modelling gradient out of the parser; it then learns from the head loss alone.
-        use_given_heads (`bool`, defaults to `False`):
-            Let the graph network read the `heads` it is given instead of the parser's.
         head_loss_weight (`float`, defaults to 0.0):
             Weight of the supervised head loss; above 0, `heads` must be given in training.
         root_score (`"parser"`, `"uniform"` or `"dependents"`, defaults to `"parser"`):
             Score of the root arcs in trees: the log-probability that a word chooses itself; the same for all words
-            (as the paper's authors evaluate); or that log-probability plus the number of words to be expected to
-            choose the word as their head (roots have many dependents).
+            (as the paper's authors evaluate); or that log-probability plus the expected number of words that choose
+            the word as their head (roots have many dependents).
         tree_objective (`"probability"` or `"expected_heads"`, defaults to `"probability"`):
-            What the best tree maximises: its probability, or the number of right heads to be expected of it, which is
-            the sum of its arcs' marginals (minimum Bayes risk).
-        edge_floor (`float`, defaults to 0.0): What the graph network adds to the probability of every edge, and of a
-            word with itself; 1e-6 in the code that the authors released.
+            Objective of the best tree: its probability, or its expected number of right heads, which is the sum of its
+            arcs' marginals (minimum Bayes risk).
+        edge_floor (`float`, defaults to 0.0): Added to the probability of every edge that the graph network reads, and
+            of a word with itself. Checkpoints of the authors' code need 1e-6: an edge may be improbable everywhere,
+            and then the heads that compete for it see nothing but this.
         pair_features (`"symmetric"` or `"ordered"`, *optional*):
-            Makes of the model for sequence classification one of pairs of sentences: of the means `u` and `v` of their
-            word vectors it reads `|u - v|` and `u * v`, and if they are ordered `u` and `v` too.
+            Turns sequence classification into sentence-pair classification. The classifier reads `|u - v|` and
+            `u * v` of the means `u` and `v` of both sentences' word vectors, and for ordered pairs `u` and `v` too.
         initializer_range (`float`, defaults to 0.1):
             Embeddings and position biases start uniform in `[-initializer_range, initializer_range]`.
         layer_norm_eps (`float`, defaults to 1e-5): Epsilon of the final layer norm.
@@ -94,7 +93,6 @@ class UDGNConfig(StructureConfig):
     max_position_embeddings: int = 512
     head_normalization: Literal["softmax", "kirchhoff"] = "softmax"
     detach_parser: bool = False
-    use_given_heads: bool = False
     head_loss_weight: float | int = 0.0
     root_score: Literal["parser", "uniform", "dependents"] = "parser"
     tree_objective: Literal["probability", "expected_heads"] = "probability"
@@ -116,7 +114,7 @@ class UDGNConfig(StructureConfig):
 
     @property
     def abilities(self) -> Abilities:
-        """What the models give and read."""
+        """Outputs and inputs of the models."""
         longest = self.max_position_embeddings if self.use_position_embeddings else None
         return Abilities(
             structures=("dependency",),
@@ -130,7 +128,7 @@ class UDGNConfig(StructureConfig):
         )
 
     def validate_sizes(self):
-        """Raises `ValueError` where a number makes no model."""
+        """Raises `ValueError` for impossible sizes."""
         require_positive(self, "parser_hidden_size", "parser_num_layers", "max_position_embeddings")
         if self.head_dim is not None and self.head_dim < 1:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Registry entry of the Unsupervised Dependency Graph Network."""
+"""Registry entry for the Unsupervised Dependency Graph Network."""
 
 from hf_structure.models.families import Family
 

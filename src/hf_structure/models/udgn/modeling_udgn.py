@@ -4,6 +4,9 @@ Unsupervised Dependency Graph Network (Shen et al. 2022, "Unsupervised Dependenc
 A parser reads the words and gives every word a distribution over heads; a dependency graph network (DGN) passes
 messages along the arcs so predicted to restore masked words. The gradient of the masked language model is all the
 supervision the parser gets. Equation numbers are the paper's.
+
+Shapes: B sentences, L words, padding included, D the width of word vectors, H heads. In `(B, L, L + 1)` of heads the
+first column is the root; in `(B, L, L)` of edges there is none.
 """
 
 import math
@@ -32,7 +35,7 @@ from hf_structure.modules.attention import AttentionMixin
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.lstm import BiLSTM
 from hf_structure.modules.masked_lm import masked_cross_entropy
-from hf_structure.modules.padding import all_words, check_one_input, places_among_words, words_first
+from hf_structure.modules.padding import check_one_input, left_align, ones_mask, undo_left_align
 from hf_structure.modules.positions import LearnedPositions
 from hf_structure.modules.publishing import PublishingMixin
 
@@ -55,7 +58,7 @@ class UDGNParser(nn.Module):
         """
         Args:
             words (`torch.Tensor` of shape `(batch_size, seq_len)` or `(batch_size, seq_len, parser_hidden_size)`):
-                Word ids, or vectors in their place.
+                Word ids, or their vectors.
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`): 1 for words, 0 for padding.
 
         Returns:
@@ -63,7 +66,7 @@ class UDGNParser(nn.Module):
             [`DependencyModelOutput`].
         """
         log_probs = self.normalize(self.score(words, attention_mask))
-        back = places_among_words(attention_mask)  # every word to its place again, as a dependent and as a head
+        back = undo_left_align(attention_mask)  # undoes the alignment of `score`, for dependents and heads
         columns = torch.cat([torch.zeros_like(back[:, :1]), back + 1], dim=1)
         log_probs = log_probs.gather(1, back.unsqueeze(2).expand_as(log_probs))  # (B, L, L + 1)
         return log_probs.gather(2, columns.unsqueeze(1).expand_as(log_probs))  # (B, L, L + 1)
@@ -71,9 +74,10 @@ class UDGNParser(nn.Module):
     def score(self, words: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """
         Arc scores `(batch_size, seq_len, seq_len + 1)`, the words of each sentence first; -inf for a word's own column
-        and for padding. A word's score for itself is that of the root.
+        and for padding. The root has a word's score for itself.
         """
-        order = words_first(attention_mask)
+        # Padding goes to the right: from the left, an LSTM would carry it into the sentence.
+        order = left_align(attention_mask)
         is_word = attention_mask.bool().gather(1, order)  # (B, L)
         vectors = self.embeddings(words) if words.dim() == 2 else words
         embedded = self.dropout(vectors.gather(1, order.unsqueeze(2).expand_as(vectors)))  # (B, L, D)
@@ -89,19 +93,20 @@ class UDGNParser(nn.Module):
         if self.head_normalization == "kirchhoff":  # marginals over all trees, appendix A.3
             probs = arc_marginals(scores, (~impossible[..., 0]).sum(1))
             return probs.clamp(min=torch.finfo(probs.dtype).tiny).log().masked_fill(impossible, -torch.inf)
+        # Rows of padding hold -inf alone, whose softmax would be NaN.
         finite = scores.masked_fill(impossible, torch.finfo(scores.dtype).min)
         return finite.log_softmax(dim=-1).masked_fill(impossible, -torch.inf)  # eq. 5
 
 
 def arc_mask(words: torch.Tensor) -> torch.Tensor:
-    """`(B, L, L + 1)`: which arcs join two different real words, or a real word and the root."""
+    """`(B, L, L + 1)`: True for arcs that join two different words, or a word and the root, and no padding."""
     root = words.unsqueeze(-1)
     different = ~torch.eye(words.shape[1], dtype=torch.bool, device=words.device)
     return torch.cat([root, root & words.unsqueeze(1) & different], dim=-1)
 
 
 def score_roots(log_probs: torch.Tensor, root_score: str) -> torch.Tensor:
-    """Arc scores from head log-probabilities, both `(B, L, L + 1)`: `"uniform"` or by how many `"dependents"`."""
+    """Arc scores from head log-probabilities, both `(B, L, L + 1)`: `"uniform"` or plus expected `"dependents"`."""
     root = torch.zeros_like(log_probs[..., 0])
     if root_score == "dependents":
         root = log_probs[..., 0] + log_probs[..., 1:].exp().sum(1)
@@ -229,7 +234,7 @@ class UDGNPreTrainedModel(AttentionMixin, PublishingMixin, PreTrainedModel):
                 (both by `config.tree_objective`), or each word's best head (the root excluded, as in the paper: there
                 is always a cycle).
             k (`int`): Number of trees, best first.
-            marginals (`bool`): Whether to add arc marginals over all single-root trees.
+            marginals (`bool`): Add arc marginals over all single-root trees.
 
         Raises:
             ValueError: if `decoder` is unknown or `k` does not fit it, or there are not either ids or vectors.
@@ -237,7 +242,7 @@ class UDGNPreTrainedModel(AttentionMixin, PublishingMixin, PreTrainedModel):
         check_decoder(decoder, k)
         words = check_one_input(input_ids, parser_inputs_embeds)
         if attention_mask is None:
-            attention_mask = all_words(words)
+            attention_mask = ones_mask(words)
         lengths = attention_mask.long().sum(1)
         parser = cast(UDGNParser, self.base_model.parser)
         scores = parser.score(words, attention_mask)  # (B, L, L + 1)
@@ -283,7 +288,6 @@ class UDGNModel(UDGNPreTrainedModel):
         self,
         input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        heads: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
         parser_inputs_embeds: torch.Tensor | None = None,
         **kwargs,
@@ -292,34 +296,30 @@ class UDGNModel(UDGNPreTrainedModel):
         Args:
             input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Word ids.
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for words, 0 for padding.
-            heads (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                Given heads (positions from 1, 0 is the root, negative for none), read when `config.use_given_heads`.
             inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*): Vectors of
-                words in place of `input_ids`, and with them
+                words, instead of `input_ids`, and with them
             parser_inputs_embeds (`torch.Tensor` of shape `(batch_size, seq_len, parser_hidden_size)`, *optional*):
-                those of the parser, which has a table of its own.
+                vectors for the parser, which has a table of its own.
 
         Raises:
-            ValueError: if `config.use_given_heads` and there are no `heads`, there are not either ids or vectors of
-                both kinds, or a sentence is longer than learned positions reach.
+            ValueError: if there are not either ids or vectors of both kinds, or a sentence is longer than learned
+                positions reach.
         """
         check_one_input(input_ids, inputs_embeds)
         if (inputs_embeds is None) != (parser_inputs_embeds is None):
             raise ValueError("UDGN has two tables of words: inputs_embeds and parser_inputs_embeds are given together")
         embedded = self.embeddings(input_ids) if inputs_embeds is None else inputs_embeds
         if attention_mask is None:
-            attention_mask = all_words(embedded)
+            attention_mask = ones_mask(embedded)
         head_log_probs = self.parser(input_ids if inputs_embeds is None else parser_inputs_embeds, attention_mask)
-        if self.config.use_given_heads:
-            head_probs = self._given(heads, head_log_probs)
-        else:
-            head_probs = head_log_probs[..., 1:].exp()  # the root's share is dropped, not spread over the rest
+        head_probs = head_log_probs[..., 1:].exp()  # the root's share is dropped, not spread over the rest
         mask = self.connect(head_probs.detach() if self.config.detach_parser else head_probs)
         if self.position_embeddings is not None:
             embedded = embedded + self.position_embeddings(attention_mask)
         hidden_states = self.dropout(embedded)
         edges = mask
         if self.config.edge_floor:
+            # Not at padding, which nothing else keeps words from attending to.
             edges = mask + self.config.edge_floor * attention_mask.unsqueeze(1).to(mask.dtype)
         for layer in self.layers:
             hidden_states = layer(hidden_states, edges)
@@ -328,16 +328,9 @@ class UDGNModel(UDGNPreTrainedModel):
         )
 
     def connect(self, head_probs: torch.Tensor) -> torch.Tensor:
-        """Probability of an undirected edge from those of two independent directed ones, eq. 6. All `(B, L, L)`."""
+        """Probability of an undirected edge, the union of two independent directed ones, eq. 6. Both `(B, L, L)`."""
         reverse = head_probs.transpose(1, 2)  # (B, L, L)
         return head_probs + reverse - head_probs * reverse
-
-    def _given(self, heads: torch.Tensor | None, head_log_probs: torch.Tensor) -> torch.Tensor:
-        if heads is None:
-            raise ValueError("config.use_given_heads is on: pass `heads` of shape (batch_size, seq_len)")
-        columns = torch.arange(head_log_probs.shape[-1], device=heads.device)
-        given = heads.unsqueeze(-1) == columns
-        return (given & (head_log_probs > -torch.inf)).to(head_log_probs.dtype)[..., 1:]
 
 
 class UDGNForMaskedLM(UDGNPreTrainedModel):
@@ -366,17 +359,20 @@ class UDGNForMaskedLM(UDGNPreTrainedModel):
     ) -> DependencyMaskedLMOutput:
         """
         Args:
-            input_ids, attention_mask, heads, inputs_embeds, parser_inputs_embeds: As in [`UDGNModel`], with some words
-                masked; `heads` are also the target of the head loss.
+            input_ids, attention_mask, inputs_embeds, parser_inputs_embeds: As in [`UDGNModel`], with some words
+                masked.
+            heads (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Target of the head loss: positions
+                from 1, 0 for the root, negative for none. Ignored unless `config.head_loss_weight` is positive.
             labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 Ids of the masked words, -100 elsewhere.
             num_items_in_batch (`int`, *optional*):
-                What sums of losses are divided by; the number of masked words in this batch by default.
+                Divisor of the sum of the losses; the number of masked words in this batch by default.
 
         The loss is the sum of the masked words' cross-entropies plus `config.head_loss_weight` times the sum of the
-        words' head cross-entropies, divided by the number of masked words (by that of words without `labels`).
+        words' head cross-entropies, divided by the number of masked words (without `labels`, by the number
+        of words with a head).
         """
-        outputs = self.udgn(input_ids, attention_mask, heads, inputs_embeds, parser_inputs_embeds, **kwargs)
+        outputs = self.udgn(input_ids, attention_mask, inputs_embeds, parser_inputs_embeds, **kwargs)
         hidden_states = self.dropout(outputs.last_hidden_state)
         total = None
         count = None

@@ -10,8 +10,8 @@ from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from hf_structure.modules.affine import is_plain, without_bias
-from hf_structure.modules.calls import uncompiled
-from hf_structure.modules.padding import without_padding
+from hf_structure.modules.calls import no_compile
+from hf_structure.modules.padding import mask_padding
 from hf_structure.modules.structured_lm.transformer_xl import TransformerXLModel
 
 
@@ -38,12 +38,12 @@ def positions_for(
     return {"position_ids": position_ids}
 
 
-@uncompiled  # a question about values
+@no_compile  # a question about values
 def check_positions(position_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> None:
     """Raises `ValueError` unless positions `(batch_size, seq_len)` of tokens rise by one."""
     if attention_mask is not None and attention_mask.dim() == 4:
         return  # padding is not known, and texts in one row that do not see each other may each begin anew
-    follows = without_padding(torch.ones_like(position_ids, dtype=torch.bool), attention_mask)
+    follows = mask_padding(torch.ones_like(position_ids, dtype=torch.bool), attention_mask)
     if ((position_ids.diff(dim=1) != 1) & follows[:, 1:] & follows[:, :-1]).any():
         raise ValueError(
             "a Transformer-XL knows distances, not positions: leave `position_ids` out, or let them rise by one"

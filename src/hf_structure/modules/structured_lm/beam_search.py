@@ -15,8 +15,8 @@ from typing import Any, ClassVar, cast
 import torch
 from transformers.utils import ModelOutput
 
-from hf_structure.algorithms.beam import Beam, default_max_tokens, settle
-from hf_structure.modules.calls import MixinBase, uncompiled
+from hf_structure.algorithms.beam import Beam, default_max_tokens, stable_order
+from hf_structure.modules.calls import MixinBase, no_compile
 from hf_structure.modules.structured_lm.hypotheses import Hypotheses
 
 BEAM_SIZE = 16  # structures that parsing follows by default: probabilities of arcs need several
@@ -49,7 +49,7 @@ class BeamSearchMixin(MixinBase):
     writer_class: ClassVar[Any]
 
     @torch.no_grad()
-    @uncompiled
+    @no_compile
     def beam_search(
         self,
         input_ids: torch.Tensor,
@@ -195,7 +195,7 @@ def _search_group(
             if place + 1 == length:
                 break
             rows = torch.isin(beam.sentences, first[lengths > place + 1, place]).nonzero().squeeze(1)
-            rows = rows[settle(rows)]
+            rows = rows[stable_order(rows)]
             beam = beam.select(rows)
             hypotheses.select(rows)
         hypotheses.read(place, beam.sentences)
@@ -219,5 +219,5 @@ def _split(
     """
     going = first[lengths > place, place].unique()
     which, rows = (first[going, max(place - 1, 0), None] == sentences).nonzero(as_tuple=True)
-    order = settle(rows)
+    order = stable_order(rows)
     return rows[order], going[which[order]]

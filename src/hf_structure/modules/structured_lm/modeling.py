@@ -17,7 +17,7 @@ from transformers.utils import ModelOutput
 
 from hf_structure.modules.attention import AttentionMixin
 from hf_structure.modules.calls import MixinBase
-from hf_structure.modules.padding import all_words, check_one_input, without_padding
+from hf_structure.modules.padding import check_one_input, mask_padding, ones_mask
 from hf_structure.modules.publishing import PublishingMixin
 from hf_structure.modules.structured_lm.backbones import new_backbone, positions_for
 from hf_structure.modules.structured_lm.beam_search import BeamSearchMixin
@@ -223,7 +223,7 @@ class TreeLMMixin(StructuredLMMixin):
         Which tokens are no padding, and the word of each, from 1, 0 for none: by default, each between the first one
         and the one that ends the text is a word. All of shape `(batch_size, seq_len)`.
         """
-        is_token = (all_words(input_ids) if attention_mask is None else attention_mask).bool()
+        is_token = (ones_mask(input_ids) if attention_mask is None else attention_mask).bool()
         if word_ids is None:
             is_inner = ~self.is_end(input_ids) & (is_token.cumsum(1) > 1) & is_token
             word_ids = is_inner.cumsum(1) * is_inner
@@ -293,7 +293,7 @@ def next_tokens(
         if labels is None:
             return None
         shift_labels = nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]  # (B, n)
-    return without_padding(shift_labels, attention_mask, -100)
+    return mask_padding(shift_labels, attention_mask, -100)
 
 
 def sum_of_losses(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

@@ -5,7 +5,7 @@ from collections.abc import Hashable
 import torch
 
 from hf_structure.algorithms.lookup import Lookup
-from hf_structure.modules.padding import rows_below
+from hf_structure.modules.padding import pad_and_cat
 
 
 class SharedRows:
@@ -49,7 +49,7 @@ class SharedRows:
 
     def take_back(self) -> None:
         """Goes on with all rows that were set aside, in that order, and no others; what is missing is anywhere."""
-        self.places = rows_below(self.aside)  # (rows, columns)
+        self.places = pad_and_cat(self.aside)  # (rows, columns)
         self.aside = []
 
     def _make_room(self, count: int) -> None:
@@ -161,7 +161,7 @@ class RowCache:
         return [kept[: len(keys), :, : self.length + 1] for kept in layer]
 
     def select(self, rows: torch.Tensor) -> None:
-        """Puts the given rows in this order; see [`~hf_structure.algorithms.beam.settle`]."""
+        """Puts the given rows in this order; see [`~hf_structure.algorithms.beam.stable_order`]."""
         moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero().squeeze(1)
         known = slice(self.length + 1)
         for layer in self.layers.values():
