@@ -25,7 +25,7 @@ from hf_structure.models.rng_transformer.modeling_rng_transformer import (
 )
 from hf_structure.modules.affine import all_rows
 from hf_structure.modules.graph_transformer import Arcs, GraphAttention
-from hf_structure.modules.padding import all_words
+from hf_structure.modules.padding import ones_mask
 from hf_structure.modules.words import WordPlaces, place_words
 
 PIECE_LABEL = "[BERT]"
@@ -123,12 +123,12 @@ class ReleasedRNGTransformerForParsing(RNGTransformerForParsing):
     ) -> tuple[torch.Tensor, torch.Tensor, Pieces, WordPlaces, None]:
         """The root comes after [CLS]; all pieces of a word have its tag. There are neither forms nor treebanks."""
         if attention_mask is None:
-            attention_mask = all_words(pieces)
+            attention_mask = ones_mask(pieces)
         words = place_words(attention_mask, word_ids)
         read = self._pieces(pieces, attention_mask, words)
         vectors = read.vectors
         if self.tag_embeddings is not None and tag_ids is not None:
-            tag_ids = words.words_first(tag_ids, max(int(words.lengths.max()), 1))
+            tag_ids = words.left_align(tag_ids, max(int(words.lengths.max()), 1))
             of_pieces = tag_ids.gather(1, read.word_ids.clamp(min=0)).masked_fill(read.word_ids < 0, -1)  # (B, L)
             tags = self.tag_embeddings(of_pieces.clamp(min=0))
             vectors = vectors + tags.masked_fill(of_pieces.unsqueeze(2) < 0, 0.0)
