@@ -480,7 +480,7 @@ def to_dataset(
     if config.num_tags:
         features["tag_ids"] = NUMBERS
     if "initial_heads" in sentences.column_names:
-        features |= {"initial_heads": NUMBERS, "initial_relations": NUMBERS}
+        features |= {"initial_heads": NUMBERS, "initial_deprels": NUMBERS}
     if sentences.unique("treebank") != [None]:
         features["treebank"] = Value("string")
     features |= dict.fromkeys(getattr(config, "columns", None) or (), NUMBERS)
@@ -561,7 +561,7 @@ def encode_sentence(
         row["tag_ids"] = ids_of(sentence["tags"], tags, row["heads"], -1)
     if "initial_heads" in sentence:
         row["initial_heads"] = sentence["initial_heads"]
-        row["initial_relations"] = ids_of(sentence["initial_deprels"], labels, row["heads"], IGNORE_INDEX)
+        row["initial_deprels"] = ids_of(sentence["initial_deprels"], labels, row["heads"], IGNORE_INDEX)
     return row
 
 

@@ -28,9 +28,10 @@ from hf_structure import (
     RNGTransformerForParsing,
     RNGTransformerModel,
 )
-from hf_structure.algorithms.spanning_tree import max_spanning_tree
+from hf_structure.algorithms.spanning_tree import argmax_heads, max_spanning_tree
 from hf_structure.algorithms.trees import is_projective, is_tree
-from hf_structure.models.rng_transformer.modeling_rng_transformer import Graph, Round
+from hf_structure.models.rng_transformer import modeling_rng_transformer
+from hf_structure.models.rng_transformer.scoring_rng_transformer import best_heads
 
 SIZES = {
     "vocab_size": 30,
@@ -255,7 +256,7 @@ def test_given_graphs_are_refined():
     labels = torch.full((2, 5), -1)
     for row, graph in enumerate(initial):
         heads[row, : len(graph)], labels[row, : len(graph)] = torch.tensor(graph).T
-    given = {"initial_heads": heads, "initial_relations": labels}
+    given = {"initial_heads": heads, "initial_deprels": labels}
     output, plain = decode(model, num_rounds=1, **given), decode(model, num_rounds=1)
     assert not torch.allclose(output.columns["probabilities"], plain.columns["probabilities"])
     for sentence, n in enumerate(WORDS["lengths"]):
@@ -263,7 +264,7 @@ def test_given_graphs_are_refined():
         assert output.heads[sentence, 0, :n].tolist() == [head for head, _ in graph]
         expected = arcs.softmax(-1)[torch.arange(n), output.heads[sentence, 0, :n]]
         assert_close(output.columns["probabilities"][sentence, 0, :n], expected, atol=1e-4, rtol=1e-3)
-    nothing = {"initial_heads": torch.full((2, 5), -1), "initial_relations": torch.full((2, 5), -1)}
+    nothing = {"initial_heads": torch.full((2, 5), -1), "initial_deprels": torch.full((2, 5), -1)}
     assert_close(dict(decode(model, num_rounds=1, **nothing)), dict(plain))
     unlabelled = tiny_model(labelled=False)
     assert not torch.allclose(
@@ -278,12 +279,12 @@ def test_arcs_with_unknown_labels_are_left_out(rounds):
     model = tiny_model(num_rounds=rounds)
     heads = torch.tensor([[2, 0, 2, 5, 2], [0, 1, 1, -1, -1]])
     labels = torch.tensor([[1, -1, 0, -100, 2], [-1, 0, 2, -1, -1]])
-    given = {"initial_heads": heads, "initial_relations": labels}
+    given = {"initial_heads": heads, "initial_deprels": labels}
     fewer = given | {"initial_heads": heads.masked_fill(labels < 0, -1)}
     assert_close(dict(decode(model, **given)), dict(decode(model, **fewer)), rtol=0, atol=0)
     assert_close(dict(model(**PIECES, **given)), dict(model(**PIECES, **fewer)), rtol=0, atol=0)
     assert not torch.allclose(model(**PIECES, **given).logits, model(**PIECES).logits)
-    unknown = given | {"initial_relations": torch.full_like(labels, -1)}
+    unknown = given | {"initial_deprels": torch.full_like(labels, -1)}
     assert_close(dict(decode(model, **unknown)), dict(decode(model)), rtol=0, atol=0)
 
 
@@ -292,7 +293,7 @@ GIVEN = {
     "form_ids": torch.arange(10).view(2, 5, 1).expand(-1, -1, 3),
     "treebank_ids": torch.tensor([[0, 1, 1, 0, 0], [1, 1, 1, 0, 0]]),
     "initial_heads": torch.tensor([[2, 0, 2, 5, 2], [0, 1, 1, -1, -1]]),
-    "initial_relations": torch.tensor([[1, 0, 0, 2, 2], [1, 0, 2, -1, -1]]),
+    "initial_deprels": torch.tensor([[1, 0, 0, 2, 2], [1, 0, 2, -1, -1]]),
     "heads": torch.tensor([[0, 1, 2, 3, 4], [2, 0, 2, -1, -1]]),
     "labels": torch.tensor([[0, 1, 2, -100, 1], [2, 0, 2, -100, -100]]),
     "sentence_starts": torch.tensor([[1, 0, 0, 1, 0], [1, 0, 0, -100, -100]]),
@@ -310,7 +311,7 @@ def test_values_of_words_may_be_padded_wider_than_the_longest_sentence():
     expected = dict(model(**PIECES, **GIVEN, columns=values))
     wider = widen(GIVEN)
     assert_close(dict(model(**PIECES, **wider, columns=widen(values))), expected, rtol=0, atol=0)
-    known = ("tag_ids", "form_ids", "treebank_ids", "initial_heads", "initial_relations")
+    known = ("tag_ids", "form_ids", "treebank_ids", "initial_heads", "initial_deprels")
     options, more = ({name: each[name] for name in known} for each in (GIVEN, wider))
     assert_close(dict(decode(model, **more)), dict(decode(model, **options)), rtol=0, atol=0)
 
@@ -369,7 +370,7 @@ def test_rounds_add_their_losses_and_no_gradient_flows_between_them():
         gradient = parts if gradient is None else [a + b for a, b in zip(gradient, parts, strict=True)]
         loss = loss + output.loss
         best = decode(single, decoder="argmax", num_rounds=1, **given)
-        given = {"initial_heads": best.heads[:, 0], "initial_relations": best.columns["labels"][:, 0]}
+        given = {"initial_heads": best.heads[:, 0], "initial_deprels": best.columns["labels"][:, 0]}
     output = model(**inputs)
     output.loss.backward()
     assert_close(output.loss, loss)
@@ -389,17 +390,37 @@ def test_words_without_heads_are_not_learned_from():
         model(**inputs, heads=heads, labels=labels)
 
 
+def test_best_heads_between_rounds_stay_on_the_device(monkeypatch):
+    """They are those of `argmax_heads`, of equal scores the first, without float64 or a wait for the device."""
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randint(0, 3, (8, 6, 7), generator=generator).float()  # with many ties
+    lengths = torch.tensor([6, 5, 4, 3, 2, 1, 6, 4])
+    columns = torch.arange(7)
+    scores = scores.masked_fill((columns[1:, None] == columns) | (columns > lengths[:, None, None]), -torch.inf)
+    expected = argmax_heads(scores, lengths)
+    converted = []
+    for name in ("double", "cpu", "item", "tolist", "numpy"):
+        monkeypatch.setattr(torch.Tensor, name, lambda *args, name=name: converted.append(name))
+    found = best_heads(scores, lengths)
+    model = tiny_model(num_rounds=3)
+    monkeypatch.setattr(modeling_rng_transformer, "find_heads", None)
+    model(**PIECES, heads=GIVEN["heads"], labels=GIVEN["labels"])
+    monkeypatch.undo()
+    assert converted == []
+    assert torch.equal(found, expected)
+
+
 # Refinement and decoding
 
 
-def stubborn_model(changes: dict[int, int]) -> tuple[RNGTransformerForParsing, list[int]]:
+def stubborn_heads(changes: dict[int, int]):
     """
-    A model that changes the graph of a sentence of n words in its first `changes[n]` rounds after the first one; and
+    A search that changes the graph of a sentence of n words in its first `changes[n]` rounds after the first one; and
     how many sentences each round encodes.
     """
-    model, rounds, seen = tiny_model(num_rounds=6), [], dict.fromkeys(changes, -1)
+    rounds, seen = [], dict.fromkeys(changes, -1)
 
-    def predict(vectors, scores, label_vectors, lengths, decoder):
+    def find_heads(scores, lengths, decoder):
         rounds.append(len(lengths))
         heads = torch.full(scores.shape[:2], -1)
         for row, n in enumerate(lengths.tolist()):
@@ -407,15 +428,19 @@ def stubborn_model(changes: dict[int, int]) -> tuple[RNGTransformerForParsing, l
             root = min(seen[n], changes[n]) % n
             heads[row, :n] = root + 1
             heads[row, root] = 0
-        return Round(vectors, scores, label_vectors, Graph(heads, torch.where(heads < 0, -1, 0)), scores[..., 0])
+        return heads.unsqueeze(1)
 
-    model._predict = predict
-    return model, rounds
+    return find_heads, rounds
 
 
 @torch.no_grad()
-def test_a_sentence_whose_graph_does_not_change_costs_nothing_any_more():
-    model, rounds = stubborn_model({3: 0, 5: 2, 7: 9})
+def test_a_sentence_whose_graph_does_not_change_costs_nothing_any_more(monkeypatch):
+    model = tiny_model(num_rounds=6)
+    constant_labels = torch.zeros(model.config.num_relations)
+    constant_labels[0] = 1.0
+    model.decoder.score_labels = lambda dependents, as_heads, heads: constant_labels.expand(*heads.shape, -1)
+    find_heads, rounds = stubborn_heads({3: 0, 5: 2, 7: 9})
+    monkeypatch.setattr(modeling_rng_transformer, "find_heads", find_heads)
     input_ids = torch.randint(3, 30, (3, 7), generator=torch.Generator().manual_seed(0))
     mask = torch.tensor([[1] * 3 + [0] * 4, [1] * 5 + [0] * 2, [1] * 7])
     output = model.decode(input_ids, mask)
@@ -500,7 +525,7 @@ def test_one_round_is_a_parser_without_graph():
         ({"initial_heads": torch.full((2, 5), 6)}, "a word that the sentence has not"),
         (
             {"initial_heads": torch.zeros(2, 5, dtype=torch.long)},
-            "labelled arcs only: give .* initial_relations",
+            "labelled arcs only: give .* initial_deprels",
         ),
     ],
 )
@@ -596,8 +621,8 @@ def test_starts_from_an_encoder(kind, num_layers):
     expected = encoder(input_ids, output_hidden_states=True).hidden_states[layer]
     assert_close(model.rng_transformer(input_ids).last_hidden_state, expected, atol=1e-5, rtol=1e-4)
     # The parser puts the encoder's own start and end around the pieces.
-    sentences, _ = model._read(torch.tensor([[8, 9, 10]]), None, torch.tensor([[0, 0, 1]]), None)
-    assert_close(model._encode(sentences, None)[0], expected[0, [0, 1, 3]], atol=1e-5, rtol=1e-4)
+    sentences, _ = model.read_words(torch.tensor([[8, 9, 10]]), word_ids=torch.tensor([[0, 0, 1]]))
+    assert_close(model.encode(sentences, None)[0], expected[0, [0, 1, 3]], atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", WITH_THEIR_OWN_ATTENTION)
@@ -610,8 +635,8 @@ def test_starts_on_top_of_an_encoder(kind, tmp_path):
     mask = (ids > 0).long()
     expected = encoder(ids, attention_mask=mask).last_hidden_state
     parents = torch.tensor([[-1, 0, 1, 1, 2, 6, 0, -1], [-1, 2, 0, -1, -1, -1, -1, -1]])
-    relations = torch.ones_like(parents)
-    for graph in ({}, {"parents": parents, "relations": relations}):  # which says nothing yet
+    labels = torch.ones_like(parents)
+    for graph in ({}, {"parents": parents, "labels": labels}):  # which says nothing yet
         states = model.rng_transformer(ids, attention_mask=mask, **graph).last_hidden_state
         assert torch.equal(states[mask.bool()], expected[mask.bool()])
     few = from_encoder(encoder, FewTokens(), num_layers=2, num_hidden_layers=1)
@@ -619,7 +644,7 @@ def test_starts_on_top_of_an_encoder(kind, tmp_path):
     assert few.rng_transformer(ids[:1]).last_hidden_state.isfinite().all()
     for layer in model.rng_transformer.layers:
         torch.nn.init.normal_(layer.attention.output.weight)
-    graph = {"parents": parents, "relations": relations}
+    graph = {"parents": parents, "labels": labels}
     read = model.rng_transformer(ids, attention_mask=mask, **graph).last_hidden_state
     assert not torch.allclose(read, model.rng_transformer(ids, attention_mask=mask).last_hidden_state)
     model.save_pretrained(tmp_path)
