@@ -1,4 +1,5 @@
 import itertools
+import json
 import math
 
 import pytest
@@ -9,6 +10,7 @@ from modeling_common import LENGTHS, gradients, widen
 from parser_common import ParserBattery, only_base_class, parsed_examples
 from torch.testing import assert_close
 from transformers import (
+    AutoConfig,
     AutoModel,
     BertConfig,
     BertModel,
@@ -30,8 +32,13 @@ from hf_structure import (
 )
 from hf_structure.algorithms.spanning_tree import argmax_heads, max_spanning_tree
 from hf_structure.algorithms.trees import is_projective, is_tree
+from hf_structure.exporting.folder import export
+from hf_structure.hub.compact import save_compact
+from hf_structure.hub.publishing import prepare
 from hf_structure.models.rng_transformer import modeling_rng_transformer
 from hf_structure.models.rng_transformer.scoring_rng_transformer import best_heads
+from hf_structure.text.tokenization import build_word_tokenizer
+from hf_structure.training.scripts import config_changes, model_digests
 
 SIZES = {
     "vocab_size": 30,
@@ -763,6 +770,93 @@ def test_a_lexicon_chooses_among_the_best_rules():
     assert lemmas.spelled([["lower-2+", "lower-0+", "lower-1+"]] * 2, ["Cats", "dogs"], named) == ["cat", "do"]
     with pytest.raises(StrictDataclassError, match="need the columns lemma, upos and xpos"):
         tiny_model(**TAGGER, known_lemmas="cat")
+
+
+LEXICON = {"known_words": {"NN lower-1+": "cats h\u00f6fs"}, "known_lemmas": "cat dog"}
+WITH_LEXICON = TAGGER | {"columns": COLUMNS | {"xpos": ["NN", "VB"]}} | LEXICON
+
+
+def settings_in(folder) -> dict:
+    return json.loads((folder / "config.json").read_text("utf-8"))
+
+
+def lexicon_of(config) -> dict:
+    return {name: getattr(config, name) for name in LEXICON}
+
+
+def test_the_lexicon_is_a_file_of_its_own(tmp_path):
+    model = tiny_model(**WITH_LEXICON)
+    model.save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "lexicon.json").read_text("utf-8")) == LEXICON
+    assert settings_in(tmp_path)["lexicon_file"] == "lexicon.json"
+    assert not LEXICON.keys() & settings_in(tmp_path).keys()
+    for kind in (AutoConfig, RNGTransformerConfig):
+        assert lexicon_of(kind.from_pretrained(tmp_path)) == LEXICON
+    loaded = RNGTransformerForParsing.from_pretrained(tmp_path)
+    assert AutoModelForDependencyParsing.from_pretrained(tmp_path).config.lexicon == loaded.config.lexicon
+    assert "dog" not in repr(loaded.config)
+    assert_close(dict(tag(loaded)), dict(tag(model)))
+    copied = RNGTransformerConfig.from_dict(loaded.config.to_dict())
+    assert lexicon_of(copied) == LEXICON
+    (tmp_path / "again").mkdir()
+    loaded.config.save_pretrained(tmp_path / "again")
+    assert lexicon_of(AutoConfig.from_pretrained(tmp_path / "again")) == LEXICON
+    assert config_changes(str(tmp_path), loaded.config) == []
+    loaded.config.known_lemmas = "cat"
+    assert config_changes(str(tmp_path), loaded.config) == ["known_lemmas"]
+
+
+def test_lexicons_in_old_configurations_are_read(tmp_path):
+    tiny_model(**WITH_LEXICON).save_pretrained(tmp_path)
+    settings = settings_in(tmp_path) | LEXICON
+    del settings["lexicon_file"]
+    (tmp_path / "lexicon.json").unlink()
+    (tmp_path / "config.json").write_text(json.dumps(settings), "utf-8")
+    loaded = RNGTransformerForParsing.from_pretrained(tmp_path)
+    assert lexicon_of(loaded.config) == LEXICON
+    loaded.save_pretrained(tmp_path)
+    assert lexicon_of(AutoConfig.from_pretrained(tmp_path)) == LEXICON
+    assert not LEXICON.keys() & settings_in(tmp_path).keys()
+
+
+def test_a_lexicon_that_is_missing_is_an_error(tmp_path):
+    tiny_model(**WITH_LEXICON).save_pretrained(tmp_path)
+    settings = settings_in(tmp_path)
+    with pytest.raises(ValueError, match=r"the lexicon is in lexicon\.json: load the folder"):
+        RNGTransformerConfig.from_dict(settings)
+    (tmp_path / "lexicon.json").unlink()
+    with pytest.raises(OSError, match=r"lexicon\.json"):
+        AutoConfig.from_pretrained(tmp_path)
+    tiny_model().save_pretrained(tmp_path)
+    assert "lexicon_file" not in settings_in(tmp_path)
+    assert AutoConfig.from_pretrained(tmp_path).lexicon is None
+
+
+def test_the_lexicon_travels_with_the_model(tmp_path):
+    tokenizer = build_word_tokenizer(["cat"])
+    model = tiny_model(**WITH_LEXICON)
+    save_compact(model, tokenizer, tmp_path / "model")
+    export(tmp_path / "model", tmp_path / "copied")
+    export(model, tmp_path / "saved", tokenizer=tokenizer)
+    for folder in ("model", "copied", "saved"):
+        assert json.loads((tmp_path / folder / "lexicon.json").read_text("utf-8")) == LEXICON
+    assert "lexicon.json" in prepare(tmp_path / "model", "org/model", license="mit").files
+    before = model_digests(str(tmp_path / "model"))
+    (tmp_path / "model" / "lexicon.json").write_text("{}")
+    assert model_digests(str(tmp_path / "model")) != before
+
+
+def test_abilities_follow_a_configuration_that_changes():
+    config = tiny_config(**WITH_LEXICON)
+    by_name = {column.name: column for column in config.abilities.columns}
+    tags = {"upos": ["NOUN"], "xpos": ["NN"]}
+    assert by_name["lemma"].spelled([["lower-0+"]], ["cats"], tags) == ["cat"]
+    assert {column.name: column.vocabulary for column in config.abilities.columns}["upos"] == {0: "NOUN", 1: "VERB"}
+    config.columns["upos"].append("ADJ")
+    config.known_words["NN lower-1+"] = "hats"
+    by_name = {column.name: column for column in config.abilities.columns}
+    assert by_name["upos"].vocabulary == {0: "NOUN", 1: "VERB", 2: "ADJ"}
+    assert by_name["lemma"].spelled([["lower-0+"]], ["hats"], tags) == ["hat"]
 
 
 def test_forms_and_treebanks_are_read():

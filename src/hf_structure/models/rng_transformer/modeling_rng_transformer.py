@@ -162,7 +162,7 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
 
         Args:
             input_ids, attention_mask, word_ids, tag_ids, form_ids, treebank_ids, inputs_embeds:
-                As in [`embed_words`], whose `pieces` are ids or vectors.
+                As in [`embed_words`]; vectors (`inputs_embeds`) in place of `input_ids`.
             initial_heads (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*): The graph that the first
                 round reads: heads (words from 1, 0 is the root, negative for none). By default it is empty.
             initial_deprels (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):

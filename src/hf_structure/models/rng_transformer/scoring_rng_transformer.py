@@ -124,19 +124,10 @@ class RNGTransformerTagger(nn.Module):
         return best
 
 
-class RNGTransformerSegmenter(nn.Sequential):
-    """Logits `(B, n, 1)` of a sentence that begins with a word, from vectors of words `(B, n, D)`."""
-
-    def __init__(self, config: RNGTransformerConfig):
-        hidden = nn.Linear(config.hidden_size, config.column_size)
-        super().__init__(hidden, nn.LeakyReLU(0.1), nn.Linear(config.column_size, 1))
-
-
 def sum_of_losses(scores: torch.Tensor, gold: torch.Tensor) -> torch.Tensor:
     """Sum of the cross-entropies of values `(B, n)`, negative where there is none, given scores `(B, n, V)`."""
-    return nn.functional.cross_entropy(
-        scores.flatten(0, 1), gold.masked_fill(gold < 0, -100).flatten(), reduction="sum"
-    )
+    gold = gold.masked_fill(gold < 0, -100)
+    return nn.functional.cross_entropy(scores.flatten(0, 1), gold.flatten(), reduction="sum")
 
 
 class ScoringMixin(nn.Module):
@@ -150,10 +141,13 @@ class ScoringMixin(nn.Module):
         """Adds the scorers."""
         self.decoder = RNGTransformerDecoder(config)
         self.tagger = RNGTransformerTagger(config) if config.columns else None
-        self.segmenter = RNGTransformerSegmenter(config) if config.num_segmentation_layers else None
+        self.segmenter = None
+        if config.num_segmentation_layers:
+            hidden = nn.Linear(config.hidden_size, config.column_size)
+            self.segmenter = nn.Sequential(hidden, nn.LeakyReLU(0.1), nn.Linear(config.column_size, 1))
 
     @torch.no_grad()
-    def sentence_starts(self, input_ids: torch.Tensor, *args, **kwargs) -> torch.Tensor:
+    def sentence_starts(self, *args, **kwargs) -> torch.Tensor:
         """
         Probability that a sentence begins with each word of running text, `(batch_size, num_words)`; of no meaning for
         padding. Arguments are those of [`embed_words`]. Raises `ValueError` if the model finds no sentences
@@ -161,7 +155,7 @@ class ScoringMixin(nn.Module):
         """
         if self.segmenter is None:
             raise ValueError("this model does not find where sentences begin (config.num_segmentation_layers)")
-        sentences, _ = self.read_words(input_ids, *args, **kwargs)
+        sentences, _ = self.read_words(*args, **kwargs)
         return self._score_starts(sentences).sigmoid()
 
     def score_columns(self, sentences: Sentences, vectors: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -170,16 +164,12 @@ class ScoringMixin(nn.Module):
             return {}
         return self.tagger(sentences.words(sentences.hidden_states), vectors[:, 1:], sentences.forms)
 
-    def best_columns(
-        self, sentences: Sentences, vectors: torch.Tensor, is_word: torch.Tensor
-    ) -> dict[str, torch.Tensor]:
+    def best_columns(self, sentences: Sentences, vectors: torch.Tensor, mask: torch.Tensor) -> dict[str, torch.Tensor]:
         """The best values of all columns, `(B, k, n)` or `(B, k, n, CANDIDATES)`, -1 outside a mask `(B, k, n)`."""
-        if self.tagger is None:
-            return {}
-        best = self.tagger.best(self.score_columns(sentences, vectors))
+        best = {} if self.tagger is None else self.tagger.best(self.score_columns(sentences, vectors))
         for name, values in best.items():
-            known = is_word if values.dim() == 2 else is_word.unsqueeze(3)
-            best[name] = torch.where(known, values.unsqueeze(1), -1)  # (B, k, n) or (B, k, n, CANDIDATES)
+            is_word = mask if values.dim() == 2 else mask.unsqueeze(3)
+            best[name] = torch.where(is_word, values.unsqueeze(1), -1)  # (B, k, n) or (B, k, n, CANDIDATES)
         return best
 
     def _score_starts(self, sentences: Sentences) -> torch.Tensor:

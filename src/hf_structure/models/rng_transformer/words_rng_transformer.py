@@ -21,7 +21,7 @@ from hf_structure.modules.graph_transformer import Arcs, take
 from hf_structure.modules.padding import all_words, words_first
 from hf_structure.modules.words import WordPlaces, average_pieces, place_words
 
-LeftAlign = Callable[[Any], Any]  # values of words, or None, padded like the ids: left-aligned
+LeftAlign = Callable[[Any], Any]  # of values `(B, num_words, ...)`, padded like the ids, or None
 
 
 class Sentences(NamedTuple):
@@ -88,7 +88,7 @@ class WordsMixin(nn.Module):
 
     def embed_words(
         self,
-        pieces: torch.Tensor,
+        input_ids: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
         word_ids: torch.Tensor | None = None,
         tag_ids: torch.Tensor | None = None,
@@ -96,10 +96,11 @@ class WordsMixin(nn.Module):
         treebank_ids: torch.Tensor | None = None,
     ) -> tuple[Sentences, LeftAlign]:
         """
-        Words, their pieces, and what else is read of them.
+        The sentences with embeddings `(B, L, E)` as hidden states and the mask `(B, L)` of padding, and the function
+        that left-aligns values of words: with `word_ids` they are already, otherwise they are padded like the ids.
 
         Args:
-            pieces (`torch.Tensor`): Ids of words or word pieces `(batch_size, seq_len)`, or vectors in their place
+            input_ids (`torch.Tensor`): Ids of words or word pieces `(batch_size, seq_len)`, or vectors in their place
                 `(batch_size, seq_len, embedding_size)`.
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for input, 0 for padding.
             word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
@@ -111,15 +112,9 @@ class WordsMixin(nn.Module):
                 Hashes of what words look like, -1 for padding; read if `config.num_form_buckets`.
             treebank_ids (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
                 The treebank whose habits each word follows; by default 0, if there are `config.treebanks`.
-
-        With `word_ids`, values of words are left-aligned; otherwise they are padded like `pieces`.
-
-        Returns:
-            `tuple[Sentences, LeftAlign]`: the sentences, with embeddings `(B, L, E)` as hidden states and the mask
-                `(B, L)` of padding; and the function that left-aligns values of words.
         """
         if attention_mask is None:
-            attention_mask = all_words(pieces)
+            attention_mask = all_words(input_ids)
         words = place_words(attention_mask, word_ids)
         n = max(int(words.lengths.max()), 1)
         left_align = partial(words.words_first, n=n)
@@ -127,10 +122,10 @@ class WordsMixin(nn.Module):
         forms = self._forms(left_align(form_ids))
         extras = self._extras(left_align(tag_ids), treebank_ids, forms)
         if self.config.word_vectors == "mean":
-            read = self._means(pieces, words, n)
+            read = self._means(input_ids, words, n)
         else:
-            read = self._pieces(pieces, attention_mask, words)
-        special = all_rows(self.special_embeddings, pieces.device).to(read[0].dtype)
+            read = self._pieces(input_ids, attention_mask, words)
+        special = all_rows(self.special_embeddings, input_ids.device).to(read[0].dtype)
         sequence, numbers, mask = enclose(special, *read)
         is_first = (numbers > 0) & (numbers != nn.functional.pad(numbers, (1, 0))[:, :-1])  # (B, L)
         if self.config.word_vectors != "mean" and (is_first.sum(1) != words.lengths).any():
@@ -139,13 +134,12 @@ class WordsMixin(nn.Module):
             extras = take(extras, (numbers - 1).clamp(min=0))  # (B, L, E)
             is_given = numbers > 0 if self.extras_of_all_pieces else is_first
             sequence = sequence + extras.masked_fill(~is_given.unsqueeze(2), 0.0)
-        root = len(special) - 2  # the last symbol before the words
-        positions = word_positions(numbers, is_first, n, root)
+        positions = word_positions(numbers, is_first, n, root=len(special) - 2)  # the last one before the words
         return Sentences(sequence, mask, numbers, positions, words.lengths, forms), left_align
 
-    def read_words(self, pieces: torch.Tensor, *args, **kwargs) -> tuple[Sentences, LeftAlign]:
+    def read_words(self, *args, **kwargs) -> tuple[Sentences, LeftAlign]:
         """As [`embed_words`], with the hidden states below the layers that read the graph."""
-        sentences, left_align = self.embed_words(pieces, *args, **kwargs)
+        sentences, left_align = self.embed_words(*args, **kwargs)
         hidden_states, mask = self.rng_transformer.read(sentences.hidden_states, sentences.mask)
         return sentences._replace(hidden_states=hidden_states, mask=mask), left_align
 
@@ -177,23 +171,15 @@ class WordsMixin(nn.Module):
 
     @torch.no_grad()
     def encoder_inputs(
-        self,
-        input_ids: torch.Tensor,
-        *args,
-        heads: torch.Tensor | None = None,
-        labels: torch.Tensor | None = None,
-        **kwargs,
-    ) -> tuple[dict[str, torch.Tensor | None], torch.Tensor]:
+        self, *args, heads: torch.Tensor | None = None, labels: torch.Tensor | None = None, **kwargs
+    ) -> tuple[dict[str, Any], torch.Tensor]:
         """
         The arguments with which the base model reads sentences and, if there are any, the graphs of these `heads` and
         `labels` `(batch_size, num_words)`, as they are in a [`DecoderOutput`]; and the word of each position, from 1,
         0 for none, `(batch_size, seq_len)`. The other arguments are those of [`embed_words`].
         """
-        sentences, _ = self.embed_words(input_ids, *args, **kwargs)
-        inputs: dict[str, torch.Tensor | None] = {
-            "inputs_embeds": sentences.hidden_states,
-            "attention_mask": sentences.mask,
-        }
+        sentences, _ = self.embed_words(*args, **kwargs)
+        inputs = {"inputs_embeds": sentences.hidden_states, "attention_mask": sentences.mask}
         if heads is not None:
             arcs = self.arcs_of_positions(sentences, Arcs(heads, labels))
             inputs |= {"parents": arcs.heads, "labels": arcs.labels}
