@@ -177,7 +177,7 @@ def check(model: RNGTransformerForParsing, textbook: RNGTransformerForParsing, b
     Raises `AssertionError` unless both forms compute the same. The graph that they read is a tree: where words are
     heads of each other, a pair has two relations, of which the textbook form knows one.
     """
-    given = {"initial_heads": batch["heads"], "initial_relations": batch["labels"]}
+    given = {"initial_heads": batch["heads"], "initial_deprels": batch["labels"]}
     outputs = []
     for each in (model, textbook):
         with few_rounds(each, 1), torch.no_grad():

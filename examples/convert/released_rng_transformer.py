@@ -6,8 +6,6 @@ The root has a symbol of its own after the start symbol, all pieces of a word ha
 dependents of the first with the label `[BERT]`, and a vector stands for the relation of words that no arc joins.
 """
 
-from dataclasses import dataclass
-
 import torch
 from huggingface_hub.dataclasses import strict
 from torch import nn
@@ -15,18 +13,9 @@ from transformers import AutoConfig, AutoModel
 
 from hf_structure import AutoModelForDependencyParsing
 from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
-from hf_structure.models.rng_transformer.modeling_rng_transformer import (
-    Graph,
-    Pieces,
-    RNGTransformerForParsing,
-    RNGTransformerModel,
-    Sentences,
-    enclose,
-)
-from hf_structure.modules.affine import all_rows
+from hf_structure.models.rng_transformer.modeling_rng_transformer import RNGTransformerForParsing, RNGTransformerModel
+from hf_structure.models.rng_transformer.words_rng_transformer import Sentences
 from hf_structure.modules.graph_transformer import Arcs, GraphAttention
-from hf_structure.modules.padding import ones_mask
-from hf_structure.modules.words import WordPlaces, place_words
 
 PIECE_LABEL = "[BERT]"
 
@@ -89,18 +78,11 @@ class ReleasedRNGTransformerModel(RNGTransformerModel):
         self.post_init()
 
 
-@dataclass
-class ReleasedSentences(Sentences):
-    """Sentences whose words' later pieces depend on the first."""
-
-    # (batch_size, seq_len): for a word's later pieces the position of the first, else -1
-    firsts: torch.Tensor | None = None
-
-
 class ReleasedRNGTransformerForParsing(RNGTransformerForParsing):
     """The parser of the released code."""
 
     config_class = ReleasedRNGTransformerConfig
+    extras_of_all_pieces = True
 
     def __init__(self, config: ReleasedRNGTransformerConfig):
         super().__init__(config)
@@ -108,51 +90,16 @@ class ReleasedRNGTransformerForParsing(RNGTransformerForParsing):
         self.special_embeddings = nn.Embedding(3, config.hidden_size)  # [CLS], [SEP] and the root
         self.post_init()
 
-    def encoder_inputs(self, *args, **kwargs) -> tuple[dict[str, torch.Tensor | None], torch.Tensor]:
-        """As in [`RNGTransformerForParsing`]; the root's symbol is no word."""
-        inputs, words = super().encoder_inputs(*args, **kwargs)
-        return inputs, nn.functional.pad(words, (1, 0))  # (B, L)
-
-    def _embed(
-        self,
-        pieces: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        word_ids: torch.Tensor | None,
-        tag_ids: torch.Tensor | None,
-        *_: torch.Tensor | None,
-    ) -> tuple[torch.Tensor, torch.Tensor, Pieces, WordPlaces, None]:
-        """The root comes after [CLS]; all pieces of a word have its tag. There are neither forms nor treebanks."""
-        if attention_mask is None:
-            attention_mask = ones_mask(pieces)
-        words = place_words(attention_mask, word_ids)
-        read = self._pieces(pieces, attention_mask, words)
-        vectors = read.vectors
-        if self.tag_embeddings is not None and tag_ids is not None:
-            tag_ids = words.left_align(tag_ids, max(int(words.lengths.max()), 1))
-            of_pieces = tag_ids.gather(1, read.word_ids.clamp(min=0)).masked_fill(read.word_ids < 0, -1)  # (B, L)
-            tags = self.tag_embeddings(of_pieces.clamp(min=0))
-            vectors = vectors + tags.masked_fill(of_pieces.unsqueeze(2) < 0, 0.0)
-        cls, sep, root = all_rows(self.special_embeddings, vectors.device).to(vectors.dtype)
-        vectors = torch.cat([root.expand(len(vectors), 1, -1), vectors], dim=1)  # (B, 1 + L, D)
-        return *enclose(vectors, read.lengths + 1, cls, sep), read, words, None
-
-    def _locate(
-        self, hidden_states: torch.Tensor, mask: torch.Tensor, pieces: Pieces, lengths: torch.Tensor
-    ) -> ReleasedSentences:
-        places = super()._locate(hidden_states, mask, pieces, lengths).places + 1  # after the root
-        is_later = (pieces.word_ids >= 0) & ~pieces.begins
-        firsts = places[:, 1:].gather(1, pieces.word_ids.clamp(min=0)).masked_fill(~is_later, -1)  # (B, num_pieces)
-        firsts = nn.functional.pad(firsts, (2, hidden_states.shape[1] - 2 - firsts.shape[1]), value=-1)  # (B, L)
-        return ReleasedSentences(hidden_states, mask, places, lengths, firsts=firsts)
-
-    def _arcs(self, sentences: Sentences, graph: Graph) -> Arcs:
-        assert isinstance(sentences, ReleasedSentences)  # of `_locate`
-        assert sentences.firsts is not None
-        arcs = super()._arcs(sentences, graph)
-        heads = torch.where(sentences.firsts < 0, arcs.heads, sentences.firsts)
-        if arcs.labels is None:
+    def arcs_of_positions(self, sentences: Sentences, arcs: Arcs) -> Arcs:
+        """Later pieces of a word depend on its first one."""
+        between = super().arcs_of_positions(sentences, arcs)
+        firsts = sentences.positions.gather(1, sentences.word_ids)  # (B, L): first piece of the word; else the root
+        columns = torch.arange(firsts.shape[1], device=firsts.device)
+        is_later = (sentences.word_ids > 0) & (firsts != columns)
+        heads = torch.where(is_later, firsts, between.heads)
+        if between.labels is None:
             return Arcs(heads)
-        return Arcs(heads, arcs.labels.masked_fill(sentences.firsts >= 0, self.config.piece_label))
+        return Arcs(heads, between.labels.masked_fill(is_later, self.config.piece_label))
 
 
 AutoConfig.register(ReleasedRNGTransformerConfig.model_type, ReleasedRNGTransformerConfig, exist_ok=True)

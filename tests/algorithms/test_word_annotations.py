@@ -114,7 +114,7 @@ def test_known_lemmas():
     assert known_lemmas(SENTENCES, min_frequency=1) == "co-op depict media rare saw"
 
 
-LEXICON = Lexicon.read(tuple(known_words(SENTENCES).items()), known_lemmas(SENTENCES))
+LEXICON = Lexicon.read(known_words(SENTENCES), known_lemmas(SENTENCES))
 
 
 @pytest.mark.parametrize(

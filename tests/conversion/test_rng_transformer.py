@@ -85,7 +85,7 @@ def test_rngtr(labelled_input, with_graph, tmp_path, files):
     arcs += [(4, 3, 2), (6, 5, 2)]  # later pieces to first ones
     arcs = arcs if labelled_input else [(dependent, head, 0) for dependent, head, _ in arcs]
     graph = original_rng.relation_ids(8, arcs, LABELS if labelled_input else 1) if with_graph else None
-    given = {"initial_heads": torch.tensor([heads]), "initial_relations": torch.tensor([labels])} if with_graph else {}
+    given = {"initial_heads": torch.tensor([heads]), "initial_deprels": torch.tensor([labels])} if with_graph else {}
     converted.config.num_rounds = 1
     outputs = converted(**inputs(converted.config), **given, heads=torch.tensor([heads]))
     assert_same(outputs, *model(*tokens(), graph), heads)

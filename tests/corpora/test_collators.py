@@ -73,7 +73,7 @@ def test_trees():
 
 
 @pytest.mark.parametrize("make", [WordCollator, ParsingCollator])
-@pytest.mark.parametrize("name", ["tag_ids", "initial_heads", "initial_relations"])
+@pytest.mark.parametrize("name", ["tag_ids", "initial_heads", "initial_deprels"])
 def test_what_only_some_sentences_have(make, name):
     """It is as wide as the longest sentence, which need not have it."""
     words = [{"input_ids": [3, 4], name: [1, 0]}, {"input_ids": [6, 7, 8]}, {"input_ids": [9], name: None}]

@@ -1,4 +1,5 @@
 import itertools
+import json
 import math
 
 import pytest
@@ -9,6 +10,7 @@ from modeling_common import LENGTHS, gradients, widen
 from parser_common import ParserBattery, only_base_class, parsed_examples
 from torch.testing import assert_close
 from transformers import (
+    AutoConfig,
     AutoModel,
     BertConfig,
     BertModel,
@@ -23,9 +25,16 @@ from transformers import (
 )
 
 from hf_structure import AutoModelForDependencyParsing, RNGTransformerConfig, RNGTransformerForParsing
-from hf_structure.algorithms.spanning_tree import max_spanning_tree
+from hf_structure.algorithms.spanning_tree import argmax_heads, max_spanning_tree
 from hf_structure.algorithms.trees import is_projective, is_tree
-from hf_structure.models.rng_transformer.modeling_rng_transformer import Graph, RNGTransformerModel, Round
+from hf_structure.exporting.folder import export
+from hf_structure.hub.compact import save_compact
+from hf_structure.hub.publishing import prepare
+from hf_structure.models.rng_transformer import modeling_rng_transformer
+from hf_structure.models.rng_transformer.modeling_rng_transformer import RNGTransformerModel
+from hf_structure.models.rng_transformer.scoring_rng_transformer import best_heads
+from hf_structure.text.tokenization import build_word_tokenizer
+from hf_structure.training.scripts import config_changes, model_digests
 
 SIZES = {
     "vocab_size": 30,
@@ -250,7 +259,7 @@ def test_given_graphs_are_refined():
     labels = torch.full((2, 5), -1)
     for row, graph in enumerate(initial):
         heads[row, : len(graph)], labels[row, : len(graph)] = torch.tensor(graph).T
-    given = {"initial_heads": heads, "initial_relations": labels}
+    given = {"initial_heads": heads, "initial_deprels": labels}
     output, plain = decode(model, num_rounds=1, **given), decode(model, num_rounds=1)
     assert not torch.allclose(output.columns["probabilities"], plain.columns["probabilities"])
     for sentence, n in enumerate(WORDS["lengths"]):
@@ -258,7 +267,7 @@ def test_given_graphs_are_refined():
         assert output.heads[sentence, 0, :n].tolist() == [head for head, _ in graph]
         expected = arcs.softmax(-1)[torch.arange(n), output.heads[sentence, 0, :n]]
         assert_close(output.columns["probabilities"][sentence, 0, :n], expected, atol=1e-4, rtol=1e-3)
-    nothing = {"initial_heads": torch.full((2, 5), -1), "initial_relations": torch.full((2, 5), -1)}
+    nothing = {"initial_heads": torch.full((2, 5), -1), "initial_deprels": torch.full((2, 5), -1)}
     assert_close(dict(decode(model, num_rounds=1, **nothing)), dict(plain))
     unlabelled = tiny_model(labelled=False)
     assert not torch.allclose(
@@ -273,12 +282,12 @@ def test_arcs_with_unknown_labels_are_left_out(rounds):
     model = tiny_model(num_rounds=rounds)
     heads = torch.tensor([[2, 0, 2, 5, 2], [0, 1, 1, -1, -1]])
     labels = torch.tensor([[1, -1, 0, -100, 2], [-1, 0, 2, -1, -1]])
-    given = {"initial_heads": heads, "initial_relations": labels}
+    given = {"initial_heads": heads, "initial_deprels": labels}
     fewer = given | {"initial_heads": heads.masked_fill(labels < 0, -1)}
     assert_close(dict(decode(model, **given)), dict(decode(model, **fewer)), rtol=0, atol=0)
     assert_close(dict(model(**PIECES, **given)), dict(model(**PIECES, **fewer)), rtol=0, atol=0)
     assert not torch.allclose(model(**PIECES, **given).logits, model(**PIECES).logits)
-    unknown = given | {"initial_relations": torch.full_like(labels, -1)}
+    unknown = given | {"initial_deprels": torch.full_like(labels, -1)}
     assert_close(dict(decode(model, **unknown)), dict(decode(model)), rtol=0, atol=0)
 
 
@@ -287,7 +296,7 @@ GIVEN = {
     "form_ids": torch.arange(10).view(2, 5, 1).expand(-1, -1, 3),
     "treebank_ids": torch.tensor([[0, 1, 1, 0, 0], [1, 1, 1, 0, 0]]),
     "initial_heads": torch.tensor([[2, 0, 2, 5, 2], [0, 1, 1, -1, -1]]),
-    "initial_relations": torch.tensor([[1, 0, 0, 2, 2], [1, 0, 2, -1, -1]]),
+    "initial_deprels": torch.tensor([[1, 0, 0, 2, 2], [1, 0, 2, -1, -1]]),
     "heads": torch.tensor([[0, 1, 2, 3, 4], [2, 0, 2, -1, -1]]),
     "labels": torch.tensor([[0, 1, 2, -100, 1], [2, 0, 2, -100, -100]]),
     "sentence_starts": torch.tensor([[1, 0, 0, 1, 0], [1, 0, 0, -100, -100]]),
@@ -305,7 +314,7 @@ def test_values_of_words_may_be_padded_wider_than_the_longest_sentence():
     expected = dict(model(**PIECES, **GIVEN, columns=values))
     wider = widen(GIVEN)
     assert_close(dict(model(**PIECES, **wider, columns=widen(values))), expected, rtol=0, atol=0)
-    known = ("tag_ids", "form_ids", "treebank_ids", "initial_heads", "initial_relations")
+    known = ("tag_ids", "form_ids", "treebank_ids", "initial_heads", "initial_deprels")
     options, more = ({name: each[name] for name in known} for each in (GIVEN, wider))
     assert_close(dict(decode(model, **more)), dict(decode(model, **options)), rtol=0, atol=0)
 
@@ -364,7 +373,7 @@ def test_rounds_add_their_losses_and_no_gradient_flows_between_them():
         gradient = parts if gradient is None else [a + b for a, b in zip(gradient, parts, strict=True)]
         loss = loss + output.loss
         best = decode(single, decoder="argmax", num_rounds=1, **given)
-        given = {"initial_heads": best.heads[:, 0], "initial_relations": best.columns["labels"][:, 0]}
+        given = {"initial_heads": best.heads[:, 0], "initial_deprels": best.columns["labels"][:, 0]}
     output = model(**inputs)
     output.loss.backward()
     assert_close(output.loss, loss)
@@ -384,17 +393,37 @@ def test_words_without_heads_are_not_learned_from():
         model(**inputs, heads=heads, labels=labels)
 
 
+def test_best_heads_between_rounds_stay_on_the_device(monkeypatch):
+    """They are those of `argmax_heads`, of equal scores the first, without float64 or a wait for the device."""
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randint(0, 3, (8, 6, 7), generator=generator).float()  # with many ties
+    lengths = torch.tensor([6, 5, 4, 3, 2, 1, 6, 4])
+    columns = torch.arange(7)
+    scores = scores.masked_fill((columns[1:, None] == columns) | (columns > lengths[:, None, None]), -torch.inf)
+    expected = argmax_heads(scores, lengths)
+    converted = []
+    for name in ("double", "cpu", "item", "tolist", "numpy"):
+        monkeypatch.setattr(torch.Tensor, name, lambda *args, name=name: converted.append(name))
+    found = best_heads(scores, lengths)
+    model = tiny_model(num_rounds=3)
+    monkeypatch.setattr(modeling_rng_transformer, "find_heads", None)
+    model(**PIECES, heads=GIVEN["heads"], labels=GIVEN["labels"])
+    monkeypatch.undo()
+    assert converted == []
+    assert torch.equal(found, expected)
+
+
 # Refinement and decoding
 
 
-def stubborn_model(changes: dict[int, int]) -> tuple[RNGTransformerForParsing, list[int]]:
+def stubborn_heads(changes: dict[int, int]):
     """
-    A model that changes the graph of a sentence of n words in its first `changes[n]` rounds after the first one; and
+    A search that changes the graph of a sentence of n words in its first `changes[n]` rounds after the first one; and
     how many sentences each round encodes.
     """
-    model, rounds, seen = tiny_model(num_rounds=6), [], dict.fromkeys(changes, -1)
+    rounds, seen = [], dict.fromkeys(changes, -1)
 
-    def predict(vectors, scores, label_vectors, lengths, decoder):
+    def find_heads(scores, lengths, decoder):
         rounds.append(len(lengths))
         heads = torch.full(scores.shape[:2], -1)
         for row, n in enumerate(lengths.tolist()):
@@ -402,15 +431,19 @@ def stubborn_model(changes: dict[int, int]) -> tuple[RNGTransformerForParsing, l
             root = min(seen[n], changes[n]) % n
             heads[row, :n] = root + 1
             heads[row, root] = 0
-        return Round(vectors, scores, label_vectors, Graph(heads, torch.where(heads < 0, -1, 0)), scores[..., 0])
+        return heads.unsqueeze(1)
 
-    model._predict = predict
-    return model, rounds
+    return find_heads, rounds
 
 
 @torch.no_grad()
-def test_a_sentence_whose_graph_does_not_change_costs_nothing_any_more():
-    model, rounds = stubborn_model({3: 0, 5: 2, 7: 9})
+def test_a_sentence_whose_graph_does_not_change_costs_nothing_any_more(monkeypatch):
+    model = tiny_model(num_rounds=6)
+    constant_labels = torch.zeros(model.config.num_relations)
+    constant_labels[0] = 1.0
+    model.decoder.score_labels = lambda dependents, as_heads, heads: constant_labels.expand(*heads.shape, -1)
+    find_heads, rounds = stubborn_heads({3: 0, 5: 2, 7: 9})
+    monkeypatch.setattr(modeling_rng_transformer, "find_heads", find_heads)
     input_ids = torch.randint(3, 30, (3, 7), generator=torch.Generator().manual_seed(0))
     mask = torch.tensor([[1] * 3 + [0] * 4, [1] * 5 + [0] * 2, [1] * 7])
     output = model.decode(input_ids, mask)
@@ -495,7 +528,7 @@ def test_one_round_is_a_parser_without_graph():
         ({"initial_heads": torch.full((2, 5), 6)}, "a word that the sentence has not"),
         (
             {"initial_heads": torch.zeros(2, 5, dtype=torch.long)},
-            "labelled arcs only: give .* initial_relations",
+            "labelled arcs only: give .* initial_deprels",
         ),
     ],
 )
@@ -591,8 +624,8 @@ def test_starts_from_an_encoder(kind, num_layers):
     expected = encoder(input_ids, output_hidden_states=True).hidden_states[layer]
     assert_close(model.rng_transformer(input_ids).last_hidden_state, expected, atol=1e-5, rtol=1e-4)
     # The parser puts the encoder's own start and end around the pieces.
-    sentences, _ = model._read(torch.tensor([[8, 9, 10]]), None, torch.tensor([[0, 0, 1]]), None)
-    assert_close(model._encode(sentences, None)[0], expected[0, [0, 1, 3]], atol=1e-5, rtol=1e-4)
+    sentences, _ = model.read_words(torch.tensor([[8, 9, 10]]), word_ids=torch.tensor([[0, 0, 1]]))
+    assert_close(model.encode(sentences, None)[0], expected[0, [0, 1, 3]], atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", WITH_THEIR_OWN_ATTENTION)
@@ -605,8 +638,8 @@ def test_starts_on_top_of_an_encoder(kind, tmp_path):
     mask = (ids > 0).long()
     expected = encoder(ids, attention_mask=mask).last_hidden_state
     parents = torch.tensor([[-1, 0, 1, 1, 2, 6, 0, -1], [-1, 2, 0, -1, -1, -1, -1, -1]])
-    relations = torch.ones_like(parents)
-    for graph in ({}, {"parents": parents, "relations": relations}):  # which says nothing yet
+    labels = torch.ones_like(parents)
+    for graph in ({}, {"parents": parents, "labels": labels}):  # which says nothing yet
         states = model.rng_transformer(ids, attention_mask=mask, **graph).last_hidden_state
         assert torch.equal(states[mask.bool()], expected[mask.bool()])
     few = from_encoder(encoder, FewTokens(), num_layers=2, num_hidden_layers=1)
@@ -614,7 +647,7 @@ def test_starts_on_top_of_an_encoder(kind, tmp_path):
     assert few.rng_transformer(ids[:1]).last_hidden_state.isfinite().all()
     for layer in model.rng_transformer.layers:
         torch.nn.init.normal_(layer.attention.output.weight)
-    graph = {"parents": parents, "relations": relations}
+    graph = {"parents": parents, "labels": labels}
     read = model.rng_transformer(ids, attention_mask=mask, **graph).last_hidden_state
     assert not torch.allclose(read, model.rng_transformer(ids, attention_mask=mask).last_hidden_state)
     model.save_pretrained(tmp_path)
@@ -733,6 +766,93 @@ def test_a_lexicon_chooses_among_the_best_rules():
     assert lemmas.spelled([["lower-2+", "lower-0+", "lower-1+"]] * 2, ["Cats", "dogs"], named) == ["cat", "do"]
     with pytest.raises(StrictDataclassError, match="need the columns lemma, upos and xpos"):
         tiny_model(**TAGGER, known_lemmas="cat")
+
+
+LEXICON = {"known_words": {"NN lower-1+": "cats h\u00f6fs"}, "known_lemmas": "cat dog"}
+WITH_LEXICON = TAGGER | {"columns": COLUMNS | {"xpos": ["NN", "VB"]}} | LEXICON
+
+
+def settings_in(folder) -> dict:
+    return json.loads((folder / "config.json").read_text("utf-8"))
+
+
+def lexicon_of(config) -> dict:
+    return {name: getattr(config, name) for name in LEXICON}
+
+
+def test_the_lexicon_is_a_file_of_its_own(tmp_path):
+    model = tiny_model(**WITH_LEXICON)
+    model.save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "lexicon.json").read_text("utf-8")) == LEXICON
+    assert settings_in(tmp_path)["lexicon_file"] == "lexicon.json"
+    assert not LEXICON.keys() & settings_in(tmp_path).keys()
+    for kind in (AutoConfig, RNGTransformerConfig):
+        assert lexicon_of(kind.from_pretrained(tmp_path)) == LEXICON
+    loaded = RNGTransformerForParsing.from_pretrained(tmp_path)
+    assert AutoModelForDependencyParsing.from_pretrained(tmp_path).config.lexicon == loaded.config.lexicon
+    assert "dog" not in repr(loaded.config)
+    assert_close(dict(tag(loaded)), dict(tag(model)))
+    copied = RNGTransformerConfig.from_dict(loaded.config.to_dict())
+    assert lexicon_of(copied) == LEXICON
+    (tmp_path / "again").mkdir()
+    loaded.config.save_pretrained(tmp_path / "again")
+    assert lexicon_of(AutoConfig.from_pretrained(tmp_path / "again")) == LEXICON
+    assert config_changes(str(tmp_path), loaded.config) == []
+    loaded.config.known_lemmas = "cat"
+    assert config_changes(str(tmp_path), loaded.config) == ["known_lemmas"]
+
+
+def test_lexicons_in_old_configurations_are_read(tmp_path):
+    tiny_model(**WITH_LEXICON).save_pretrained(tmp_path)
+    settings = settings_in(tmp_path) | LEXICON
+    del settings["lexicon_file"]
+    (tmp_path / "lexicon.json").unlink()
+    (tmp_path / "config.json").write_text(json.dumps(settings), "utf-8")
+    loaded = RNGTransformerForParsing.from_pretrained(tmp_path)
+    assert lexicon_of(loaded.config) == LEXICON
+    loaded.save_pretrained(tmp_path)
+    assert lexicon_of(AutoConfig.from_pretrained(tmp_path)) == LEXICON
+    assert not LEXICON.keys() & settings_in(tmp_path).keys()
+
+
+def test_a_lexicon_that_is_missing_is_an_error(tmp_path):
+    tiny_model(**WITH_LEXICON).save_pretrained(tmp_path)
+    settings = settings_in(tmp_path)
+    with pytest.raises(ValueError, match=r"the lexicon is in lexicon\.json: load the folder"):
+        RNGTransformerConfig.from_dict(settings)
+    (tmp_path / "lexicon.json").unlink()
+    with pytest.raises(OSError, match=r"lexicon\.json"):
+        AutoConfig.from_pretrained(tmp_path)
+    tiny_model().save_pretrained(tmp_path)
+    assert "lexicon_file" not in settings_in(tmp_path)
+    assert AutoConfig.from_pretrained(tmp_path).lexicon is None
+
+
+def test_the_lexicon_travels_with_the_model(tmp_path):
+    tokenizer = build_word_tokenizer(["cat"])
+    model = tiny_model(**WITH_LEXICON)
+    save_compact(model, tokenizer, tmp_path / "model")
+    export(tmp_path / "model", tmp_path / "copied")
+    export(model, tmp_path / "saved", tokenizer=tokenizer)
+    for folder in ("model", "copied", "saved"):
+        assert json.loads((tmp_path / folder / "lexicon.json").read_text("utf-8")) == LEXICON
+    assert "lexicon.json" in prepare(tmp_path / "model", "org/model", license="mit").files
+    before = model_digests(str(tmp_path / "model"))
+    (tmp_path / "model" / "lexicon.json").write_text("{}")
+    assert model_digests(str(tmp_path / "model")) != before
+
+
+def test_abilities_follow_a_configuration_that_changes():
+    config = tiny_config(**WITH_LEXICON)
+    by_name = {column.name: column for column in config.abilities.columns}
+    tags = {"upos": ["NOUN"], "xpos": ["NN"]}
+    assert by_name["lemma"].spelled([["lower-0+"]], ["cats"], tags) == ["cat"]
+    assert {column.name: column.vocabulary for column in config.abilities.columns}["upos"] == {0: "NOUN", 1: "VERB"}
+    config.columns["upos"].append("ADJ")
+    config.known_words["NN lower-1+"] = "hats"
+    by_name = {column.name: column for column in config.abilities.columns}
+    assert by_name["upos"].vocabulary == {0: "NOUN", 1: "VERB", 2: "ADJ"}
+    assert by_name["lemma"].spelled([["lower-0+"]], ["hats"], tags) == ["hat"]
 
 
 def test_forms_and_treebanks_are_read():

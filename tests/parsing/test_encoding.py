@@ -227,7 +227,7 @@ class Echo(G2GTransformerForParsing):
         tag_ids=None,
         num_words=None,
         initial_heads=None,
-        initial_relations=None,
+        initial_deprels=None,
         decoder="tree",
         k=1,
         marginals=False,
@@ -236,7 +236,7 @@ class Echo(G2GTransformerForParsing):
         lengths = attention_mask.sum(1) if word_ids is None else word_ids.amax(1) + 1
         chain = torch.arange(int(lengths.max())).expand(len(input_ids), -1)
         heads = chain if initial_heads is None else torch.where(initial_heads < 0, chain, initial_heads)
-        labels = torch.zeros_like(heads) if initial_relations is None else initial_relations.clamp(min=0)
+        labels = torch.zeros_like(heads) if initial_deprels is None else initial_deprels.clamp(min=0)
         assert heads.shape == labels.shape == chain.shape
         heads = heads.masked_fill(chain >= lengths.unsqueeze(1), -1).unsqueeze(1)
         probabilities = torch.full(heads.shape, 1 / (num_rounds or 1))
@@ -412,7 +412,7 @@ def test_initial_trees_are_those_that_the_model_decodes_with(refiner, rounds):
             inputs["tag_ids"] = torch.tensor([[IDS[tag] for tag in row]])
         if graph is not None:
             inputs["initial_heads"] = torch.tensor([graph[0]])
-            inputs["initial_relations"] = torch.tensor([[["nsubj", "obj", "det"].index(label) for label in graph[1]]])
+            inputs["initial_deprels"] = torch.tensor([[["nsubj", "obj", "det"].index(label) for label in graph[1]]])
         decoded = model.decode(**inputs, num_rounds=rounds)
         assert list(parsed.dependency.probabilities) == pytest.approx(
             decoded.columns["probabilities"][0, 0].tolist(), abs=1e-4

@@ -229,7 +229,7 @@ def test_rng_reads_its_tree(folders):
     encoded = encoder(model, tokenizer)(SourceSentence(SENTENCES[0]))
     ids, word_ids = (torch.tensor([encoded[part]]) for part in ("input_ids", "word_ids"))
     decoded = model.decode(ids, word_ids=word_ids)
-    options = {"initial_heads": decoded.heads[:, 0], "initial_relations": decoded.columns["labels"][:, 0]}
+    options = {"initial_heads": decoded.heads[:, 0], "initial_deprels": decoded.columns["labels"][:, 0]}
     vectors = []
     hook = model.decoder.arc_head.register_forward_pre_hook(lambda module, inputs: vectors.append(inputs[0]))
     model.decode(ids, word_ids=word_ids, num_rounds=1, **options)

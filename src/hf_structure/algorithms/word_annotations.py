@@ -8,6 +8,7 @@ go with it.
 """
 
 import zlib
+from collections import deque
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -80,15 +81,20 @@ class Lexicon:
         return {ending for (form, xpos), rule in self.rules.items() for ending in _endings(rule, form, xpos)}
 
     @classmethod
-    @lru_cache(maxsize=4)
-    def read(cls, known_words: tuple[tuple[str, str], ...], known_lemmas: str) -> "Lexicon":
+    def read(cls, known_words: Mapping[str, str], known_lemmas: str) -> "Lexicon":
         """The lexicon of what [`~hf_structure.text.lexicons`] collects; the lemmas of known words are known, too."""
+        # Configurations ask again and again. Equality of the same strings costs a tenth of their hash as a whole.
+        for words, lemmas, lexicon in _LEXICONS:
+            if words == known_words and lemmas == known_lemmas:
+                return lexicon
         rules = {}
-        for key, forms in known_words:
+        for key, forms in known_words.items():
             xpos, _, rule = key.partition(" ")
             rules |= {(form, xpos): rule for form in forms.split()}
-        lemmas = {lemma_of(rule, form).lower() for (form, _), rule in rules.items()}
-        return cls(rules, lemmas.union(known_lemmas.split()))
+        found = {lemma_of(rule, form).lower() for (form, _), rule in rules.items()}
+        lexicon = cls(rules, found.union(known_lemmas.split()))
+        _LEXICONS.append((dict(known_words), known_lemmas, lexicon))
+        return lexicon
 
     def lemma(self, rules: Sequence[str], form: str, upos: str, xpos: str) -> str:
         """
@@ -122,6 +128,9 @@ class Lexicon:
             return same in self.endings
         is_irregular = not rule.endswith("+") and lemma[:2] == form[:2].lower() and len(lemma) <= len(form)
         return upos not in OPEN_CLASSES or is_irregular or nearly in self.endings
+
+
+_LEXICONS: deque[tuple[dict[str, str], str, Lexicon]] = deque(maxlen=4)  # the last ones that were read
 
 
 def _endings(rule: str, form: str, xpos: str) -> tuple[tuple[str, str, str], tuple[str, str, str]]:

@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 IGNORE_INDEX = -100
 TEACHER = "teacher_"  # begins the names of columns that a teacher reads
 # What models read of each word beside its pieces, and what stands for a word of which it is not known.
-WORD_COLUMNS = {"tag_ids": -1, "form_ids": -1, "treebank_ids": 0, "initial_heads": -1, "initial_relations": -1}
+WORD_COLUMNS = {"tag_ids": -1, "form_ids": -1, "treebank_ids": 0, "initial_heads": -1, "initial_deprels": -1}
 
 
 def pad_words(sentences: Sequence[Sequence[Any]], value: int, side: str = "right") -> torch.Tensor:

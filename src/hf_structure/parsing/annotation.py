@@ -62,7 +62,7 @@ def encode_tags(tags: Sequence[str | None] | None, keep: Sequence[bool], ids: Ma
 
 def encode_tree(tree: Tree, keep: Sequence[bool], ids: Mapping[str, int] | None) -> dict[str, list[int]]:
     """
-    `initial_heads` and `initial_relations` (the ids of labels) of the kept words; the dependents of other words go to
+    `initial_heads` and `initial_deprels` (the ids of labels) of the kept words; the dependents of other words go to
     their nearest kept ancestor. If the model knows none of the labels there is a warning. Raises `ValueError` if the
     model cannot start from a tree or needs labels, or the tree is none of this sentence.
     """
@@ -80,7 +80,7 @@ def encode_tree(tree: Tree, keep: Sequence[bool], ids: Mapping[str, int] | None)
             f"this model reads arcs with its own labels ({_some(ids)}), and an initial tree has none of these: the "
             "sentence is parsed from the start"
         )
-    return {"initial_heads": remove_words(heads, keep), "initial_relations": numbers}
+    return {"initial_heads": remove_words(heads, keep), "initial_deprels": numbers}
 
 
 def _numbers(names: Sequence[str | None], keep: Sequence[bool], ids: Mapping[str, int]) -> list[int]:

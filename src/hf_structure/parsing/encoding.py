@@ -98,7 +98,7 @@ class SentenceEncoder:
         Returns:
             `dict`: `words`; `keep`, a mask of those that the model sees, and their ids as `encode_words` gives them;
                 `layer`, the text layer as the arguments of a [`Parse`]; `tag_ids` for a model that reads tags;
-                `initial_heads` and `initial_relations` where there is an initial tree; and what else the model reads.
+                `initial_heads` and `initial_deprels` where there is an initial tree; and what else the model reads.
 
         Raises:
             LongSentenceError: more words than `max_words`, or than the model has positions for.

@@ -155,7 +155,7 @@ def config_changes(checkpoint: str, config: PreTrainedConfig) -> list[str]:
     saved = load_object(Path(checkpoint, "config.json"))
     if saved.get("model_type") != config.model_type:
         return ["model_type"]
-    return differences(type(config).from_dict(saved), config)
+    return differences(type(config).from_dict(saved, name_or_path=checkpoint), config)
 
 
 def differences(saved: PreTrainedConfig, config: PreTrainedConfig) -> list[str]:
@@ -259,7 +259,7 @@ def file_digests(*files: str | Path) -> list[list[str]]:
 def model_digests(name: str) -> list[list[str]]:
     """The same for the files of a model. Raises `ValueError` if there is no such model."""
     folder = Path(resolve_model(name))
-    return file_digests(folder / "config.json", *sorted(folder.glob("*.safetensors")))
+    return file_digests(folder / "config.json", *folder.glob("lexicon.json"), *sorted(folder.glob("*.safetensors")))
 
 
 def pair_digests(data: str) -> list[list[str]] | str:

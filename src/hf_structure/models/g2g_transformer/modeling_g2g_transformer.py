@@ -39,10 +39,10 @@ from hf_structure.models.modeling_outputs import DecoderOutput
 from hf_structure.modules.affine import all_rows
 from hf_structure.modules.calls import no_compile
 from hf_structure.modules.dropout import Dropout
+from hf_structure.modules.encoder_start import PretrainedEncoderMixin
 from hf_structure.modules.graph_encoder import GraphEncoderModel, GraphPreTrainedModel
 from hf_structure.modules.graph_transformer import Arcs, take
 from hf_structure.modules.padding import check_one_input, ones_mask
-from hf_structure.modules.pretrained_encoder import PretrainedEncoderMixin
 from hf_structure.modules.words import average_pieces, place_words
 
 SEGMENTS = 3  # stack (or all of a plain sentence), buffer, deleted words

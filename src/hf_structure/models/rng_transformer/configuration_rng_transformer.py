@@ -1,14 +1,19 @@
 """Recursive non-autoregressive Graph-to-Graph Transformer configuration."""
 
-from collections.abc import Sequence
-from functools import partial
-from typing import Literal, cast
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, Literal, cast
 
 from huggingface_hub.dataclasses import strict
+from transformers.utils.hub import cached_file
 
 from hf_structure.algorithms.word_annotations import Lexicon, form_ids, spell_features, spell_lemmas
 from hf_structure.models.abilities import PROBABILITIES, Abilities, Column, label_columns
 from hf_structure.modules.configuration import EncoderConfig, chosen_layers, require_positive
+
+LEXICON = "lexicon.json"  # the file beside config.json
 
 
 @strict
@@ -36,6 +41,7 @@ class RNGTransformerConfig(EncoderConfig):
         known_words (`dict[str, str]`, *optional*), known_lemmas (`str`, *optional*):
             What [`~hf_structure.text.lexicons`] collects, to correct predicted lemmas (see
             [`~hf_structure.algorithms.word_annotations.Lexicon`]); needs the columns `"lemma"`, `"upos"` and `"xpos"`.
+            They are saved to a file of their own beside `config.json`, `lexicon.json`.
         column_size (`int`, defaults to 256): Width of the perceptron that precedes their scores.
         num_form_buckets (`int`, defaults to 0): Number of vectors for what words look like, which lower-case pieces do
             not show: hashes of a word as it is written, of its beginning, ends and shape (see
@@ -99,9 +105,38 @@ class RNGTransformerConfig(EncoderConfig):
     arc_loss: Literal["cross_entropy", "tree"] = "cross_entropy"
 
     def __post_init__(self, **kwargs):
+        if "lexicon_file" in kwargs:
+            raise ValueError(f"the lexicon is in {kwargs['lexicon_file']}: load the folder with from_pretrained")
         if not self.use_graph_input:
             self.num_rounds = 1  # nothing changes from round to round
         super().__post_init__(**kwargs)
+
+    @classmethod
+    def get_config_dict(cls, pretrained_model_name_or_path, **kwargs):
+        """As in transformers, with the lexicon."""
+        settings, rest = super().get_config_dict(pretrained_model_name_or_path, **kwargs)
+        return with_lexicon(settings, pretrained_model_name_or_path, kwargs.get("revision")), rest
+
+    @classmethod
+    def from_dict(cls, config_dict: dict[str, Any], **kwargs):
+        """As in transformers, whose `AutoConfig` passes settings without the lexicon, and says where they are from."""
+        return super().from_dict(with_lexicon(config_dict, kwargs.get("name_or_path")), **kwargs)
+
+    def to_json_string(self, use_diff: bool = True) -> str:
+        """As in transformers, with the name of the file in place of the lexicon."""
+        values = json.loads(super().to_json_string(use_diff))
+        if self._has_lexicon:
+            values = {name: value for name, value in values.items() if name not in ("known_words", "known_lemmas")}
+            values["lexicon_file"] = LEXICON
+        return json.dumps(values, indent=2) + "\n"
+
+    def to_json_file(self, json_file_path, use_diff: bool = True):
+        """As in transformers, with the lexicon beside the file."""
+        super().to_json_file(json_file_path, use_diff)
+        if self._has_lexicon:
+            lexicon = {"known_words": self.known_words, "known_lemmas": self.known_lemmas}
+            text = json.dumps(lexicon, indent=1, ensure_ascii=False) + "\n"
+            Path(json_file_path).with_name(LEXICON).write_text(text, encoding="utf-8")
 
     @property
     def graph_layers(self) -> Sequence[int]:
@@ -157,14 +192,18 @@ class RNGTransformerConfig(EncoderConfig):
         """What is predicted of each word beside its head and label."""
         spelled = {"feats": spell_features, "lemma": partial(spell_lemmas, lexicon=self.lexicon)}
         columns = (self.columns or {}).items()
-        return tuple(Column(name, dict(enumerate(values)), spelled=spelled.get(name)) for name, values in columns)
+        return tuple(Column(name, numbered(tuple(values)), spelled=spelled.get(name)) for name, values in columns)
 
     @property
     def lexicon(self) -> Lexicon | None:
         """What corrects predicted lemmas, if anything does."""
-        if self.known_words is None and self.known_lemmas is None:
+        if not self._has_lexicon:
             return None
-        return Lexicon.read(tuple((self.known_words or {}).items()), self.known_lemmas or "")
+        return Lexicon.read(self.known_words or {}, self.known_lemmas or "")
+
+    @property
+    def _has_lexicon(self) -> bool:
+        return self.known_words is not None or self.known_lemmas is not None
 
     @property
     def _initial_labels(self) -> tuple[str, ...] | None:
@@ -191,8 +230,7 @@ class RNGTransformerConfig(EncoderConfig):
         for name, values in (self.columns or {}).items():
             if not values:
                 raise ValueError(f"columns: {name} has no values")
-        has_lexicon = self.known_words is not None or self.known_lemmas is not None
-        if has_lexicon and not {"lemma", "upos", "xpos"} <= (self.columns or {}).keys():
+        if self._has_lexicon and not {"lemma", "upos", "xpos"} <= (self.columns or {}).keys():
             raise ValueError("known_words and known_lemmas need the columns lemma, upos and xpos")
         layers = self.num_segmentation_layers
         if layers and not self.num_lower_layers <= layers <= self.num_hidden_layers:
@@ -202,3 +240,18 @@ class RNGTransformerConfig(EncoderConfig):
             )
         if not 0 <= self.treebank_dropout <= 1:
             raise ValueError(f"treebank_dropout must be between 0 and 1, not {self.treebank_dropout}")
+
+
+@lru_cache(maxsize=64)
+def numbered(values: tuple[str, ...]) -> Mapping[int, str]:
+    """Names by their ids, made once: a parse asks for them several times."""
+    return dict(enumerate(values))
+
+
+def with_lexicon(settings: dict[str, Any], folder: Any, revision: str | None = None) -> dict[str, Any]:
+    """Settings with the lexicon that they name a file of, if it is known which folder or repository they are from."""
+    if not folder or "lexicon_file" not in settings:
+        return settings
+    file: Any = cached_file(folder, settings["lexicon_file"], revision=revision)
+    lexicon = json.loads(Path(file).read_text("utf-8"))
+    return {name: value for name, value in settings.items() if name != "lexicon_file"} | lexicon
