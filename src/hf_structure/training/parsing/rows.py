@@ -32,7 +32,7 @@ def to_rows(
     if config.num_tags:
         features["tag_ids"] = NUMBERS
     if "initial_heads" in sentences.column_names:
-        features |= {"initial_heads": NUMBERS, "initial_relations": NUMBERS}
+        features |= {"initial_heads": NUMBERS, "initial_deprels": NUMBERS}
     if sentences.unique("treebank") != [None]:
         features["treebank"] = Value("string")
     features |= dict.fromkeys(predicted_columns(config), NUMBERS)
@@ -132,7 +132,7 @@ class RowEncoder:
             row["tag_ids"] = _ids_of(sentence["tags"], self.tags, heads, -1)
         if "initial_heads" in sentence:
             row["initial_heads"] = sentence["initial_heads"]
-            row["initial_relations"] = _ids_of(sentence["initial_deprels"], self.labels, heads, IGNORE_INDEX)
+            row["initial_deprels"] = _ids_of(sentence["initial_deprels"], self.labels, heads, IGNORE_INDEX)
         return row
 
     def encode_paragraph(self, paragraph: Mapping) -> dict:
