@@ -9,30 +9,25 @@ the word is then chosen, and the c best arcs are added, so that
 A graph tells its numbers of arcs: no two hypotheses have the same graph, and what is not pruned is counted once.
 """
 
-from typing import TYPE_CHECKING
-
 import torch
 
 from hf_structure.algorithms.beam import Beam
 from hf_structure.algorithms.graph import DependencyGraphs, best_new_arcs
-from hf_structure.models.gilt.cache_gilt import insert_words
+from hf_structure.models.gilt.cache_gilt import GraphLM, insert_words
 from hf_structure.models.modeling_outputs import GraphBeamOutput
 from hf_structure.modules.structured_lm.hypotheses import Hypotheses
 from hf_structure.modules.structured_lm.search_cache import SharedRows
 from hf_structure.modules.structured_lm.tape_attention import TapeLookup
 
-if TYPE_CHECKING:
-    from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM
-
 
 class GraphHypotheses(Hypotheses):
     """Hypotheses with their graphs; sentences begin with a token of no word."""
 
-    model: "GiLTForCausalLM"
+    model: GraphLM
     output_class = GraphBeamOutput
     reads_words = True
 
-    def __init__(self, model: "GiLTForCausalLM", ids: torch.Tensor, words: torch.Tensor, most: int):
+    def __init__(self, model: GraphLM, ids: torch.Tensor, words: torch.Tensor, most: int):
         super().__init__(model, ids, most)
         self.words = words
         opened = words.cummax(1).values

@@ -1,11 +1,13 @@
 """The cache of a GiLT that reads or builds graphs: keys and values, and everything about words and graphs so far."""
 
 from collections.abc import Sequence
+from typing import Any, Protocol
 
 import torch
 
 from hf_structure.algorithms.graph import DependencyGraphs, TapeFeatures, expand_tapes, replay
-from hf_structure.models.gilt.scorer_gilt import Terms
+from hf_structure.models.gilt.configuration_gilt import GiLTConfig
+from hf_structure.models.gilt.scorer_gilt import DependencyScorer, Terms
 from hf_structure.modules.structured_lm.structure_cache import StructureCache
 
 _ROOM = 16  # words for which there is new room at a time
@@ -125,6 +127,22 @@ class GraphCache(StructureCache):
         self.words = self.word_ids.amax(1)
         self.represented = torch.minimum(self.represented, self.words)
         self.graphs = replay(known_arcs(self.graphs.arcs, self.words), self.features)[1]
+
+
+class GraphLM(Protocol):
+    """The causal language model, as used by beam search and generation."""
+
+    config: GiLTConfig
+    model: Any  # with `feature_embeddings`
+    scorer: DependencyScorer
+
+    def __call__(self, **inputs: Any) -> Any: ...
+
+    def represent_words(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor: ...
+
+    def score_word(
+        self, input_ids: torch.Tensor, cache: GraphCache
+    ) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor, torch.Tensor]: ...
 
 
 def insert_words(graphs: DependencyGraphs, words: torch.Tensor, arcs: torch.Tensor) -> DependencyGraphs:

@@ -6,7 +6,7 @@ token is read with the enlarged graph.
 """
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from transformers import GenerationConfig
@@ -17,12 +17,9 @@ from transformers.utils import ModelOutput
 
 from hf_structure.algorithms.beam import Beam
 from hf_structure.algorithms.graph import best_new_arcs
-from hf_structure.models.gilt.cache_gilt import GraphCache
+from hf_structure.models.gilt.cache_gilt import GraphCache, GraphLM
 from hf_structure.models.modeling_outputs import GraphGenerateBeamOutput, GraphGenerateOutput
 from hf_structure.modules.structured_lm.generation import StructureWriter
-
-if TYPE_CHECKING:
-    from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM
 
 NO_WORD, GOES_ON, BEGINS = range(3)
 
@@ -60,7 +57,7 @@ class GraphWriter(StructureWriter):
     @classmethod
     def of(
         cls,
-        model: "GiLTForCausalLM",
+        model: GraphLM,
         sample: bool | None,
         kwargs: dict[str, Any],
         word_starts: torch.Tensor | None = None,
@@ -72,7 +69,7 @@ class GraphWriter(StructureWriter):
             raise ValueError("a graph needs the word of each token: pass `word_ids` of shape (batch_size, seq_len)")
         return cls(token_kinds(model.config, kwargs.get("tokenizer"), word_starts), sample, num_graph_beams)
 
-    def cache_for(self, model: "GiLTForCausalLM", cache: Cache | None) -> GraphCache:
+    def cache_for(self, model: GraphLM, cache: Cache | None) -> GraphCache:
         return GraphCache.of(cache, model.config.tape_features)
 
     def begin(self, config: GenerationConfig, mode: GenerationMode, cache: GraphCache) -> None:
@@ -90,13 +87,13 @@ class GraphWriter(StructureWriter):
         if config.pad_token_id is not None:
             self.kinds[config.pad_token_id] = NO_WORD
 
-    def read(self, model: "GiLTForCausalLM", inputs: dict, is_prompt: bool) -> dict:
+    def read(self, model: GraphLM, inputs: dict, is_prompt: bool) -> dict:
         inputs.pop("position_ids", None)  # of all new tokens, which are read one by one
         self.prompt = self.prompt or dict(inputs)
         self.kinds = self.kinds.to(inputs["input_ids"].device)
         return self.read_tokens(model, inputs, sample=bool(self.sample) and not is_prompt)
 
-    def read_tokens(self, model: "GiLTForCausalLM", inputs: dict, sample: bool = False) -> dict:
+    def read_tokens(self, model: GraphLM, inputs: dict, sample: bool = False) -> dict:
         """
         Reads all tokens but the last; returns what to call `forward` with for that one. `inputs` are the arguments for
         all of them; `word_ids` and `graph`, if any, are those of the prompt, from its first token.
@@ -133,7 +130,7 @@ class GraphWriter(StructureWriter):
 
     def read_token(
         self,
-        model: "GiLTForCausalLM",
+        model: GraphLM,
         cache: GraphCache,
         tokens: torch.Tensor,
         mask: torch.Tensor | None = None,
@@ -206,7 +203,7 @@ class GraphWriter(StructureWriter):
                 "tokenizer's beginning token"
             )
 
-    def finish(self, model: "GiLTForCausalLM", result: GenerateOutput) -> ModelOutput:
+    def finish(self, model: GraphLM, result: GenerateOutput) -> ModelOutput:
         """The graphs beside the text. The last token has not been read, but its word is in them."""
         sequences = result.sequences
         if self.token_beams > 1:  # what was finished before the others is no longer in the cache
@@ -228,7 +225,7 @@ class GraphWriter(StructureWriter):
         return GraphGenerateOutput(**result, **graphs)
 
     @torch.no_grad()
-    def _read_again(self, model: "GiLTForCausalLM", sequences: torch.Tensor) -> dict:
+    def _read_again(self, model: GraphLM, sequences: torch.Tensor) -> dict:
         """Reads whole texts but their last tokens, greedily; the prompts' mask, words and graphs are kept."""
         repeats = len(sequences) * self.token_beams // len(self.prompt["input_ids"])
         rows = torch.arange(len(sequences), device=sequences.device) // repeats * self.token_beams

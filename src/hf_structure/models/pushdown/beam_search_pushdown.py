@@ -9,28 +9,24 @@ that the token can be reduced with, and none:
 Attachments and trees are one to one: what is not pruned is counted once.
 """
 
-from typing import TYPE_CHECKING
-
 import torch
 
 from hf_structure.algorithms.beam import Beam
 from hf_structure.algorithms.stack import Stacks
 from hf_structure.models.modeling_outputs import StackBeamOutput
+from hf_structure.models.pushdown.cache_pushdown import StackLM
 from hf_structure.modules.structured_lm.hypotheses import Hypotheses
 from hf_structure.modules.structured_lm.search_cache import SharedRows
 from hf_structure.modules.structured_lm.tape_attention import TapeLookup
-
-if TYPE_CHECKING:
-    from hf_structure.models.pushdown.modeling_pushdown import PushdownLMForCausalLM
 
 
 class StackHypotheses(Hypotheses):
     """Hypotheses with their stacks."""
 
-    model: "PushdownLMForCausalLM"
+    model: StackLM
     output_class = StackBeamOutput
 
-    def __init__(self, model: "PushdownLMForCausalLM", ids: torch.Tensor, most: int):
+    def __init__(self, model: StackLM, ids: torch.Tensor, most: int):
         super().__init__(model, ids, most)
         self.is_last = model.is_end(ids)
         self.embedded = model.get_input_embeddings()(ids)

@@ -13,13 +13,13 @@ Trees and actions are one to one, unless the configuration says otherwise: what 
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from transformers.utils import ModelOutput
 
 from hf_structure.algorithms.beam import Beam
 from hf_structure.models.transformer_grammar.actions_transformer_grammar import RIGHT_ARC
+from hf_structure.models.transformer_grammar.cache_transformer_grammar import GrammarLM
 from hf_structure.models.transformer_grammar.machine_transformer_grammar import (
     COPY,
     ENDS,
@@ -36,9 +36,6 @@ from hf_structure.modules.padding import rows_below
 from hf_structure.modules.structured_lm.backbones import embed
 from hf_structure.modules.structured_lm.hypotheses import LOGIT_ROWS, Hypotheses
 from hf_structure.modules.structured_lm.search_cache import GatheredCache
-
-if TYPE_CHECKING:
-    from hf_structure.models.transformer_grammar.modeling_transformer_grammar import TransformerGrammarForCausalLM
 
 
 @dataclass
@@ -65,11 +62,11 @@ class GrammarBeamOutput(ModelOutput):
 class GrammarHypotheses(Hypotheses):
     """Hypotheses with their machines; of what is not seen any more, no key is kept."""
 
-    model: "TransformerGrammarForCausalLM"
+    model: GrammarLM
     output_class = GrammarBeamOutput
     reads_words = True
 
-    def __init__(self, model: "TransformerGrammarForCausalLM", ids: torch.Tensor, words: torch.Tensor, most: int):
+    def __init__(self, model: GrammarLM, ids: torch.Tensor, words: torch.Tensor, most: int):
         super().__init__(model, ids, most)
         self.config = model.config
         if self.config.base_config is not None:

@@ -1,19 +1,16 @@
 """Text and tree written together: before each token, the model takes actions until it decides that a token comes."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from transformers.cache_utils import Cache
 from transformers.generation import GenerateDecoderOnlyOutput
 from transformers.generation.utils import GenerateOutput
 
-from hf_structure.models.transformer_grammar.cache_transformer_grammar import GrammarCache
+from hf_structure.models.transformer_grammar.cache_transformer_grammar import GrammarCache, GrammarLM
 from hf_structure.models.transformer_grammar.machine_transformer_grammar import GOES_ON
 from hf_structure.modules.structured_lm.generation import StructureWriter
-
-if TYPE_CHECKING:
-    from hf_structure.models.transformer_grammar.modeling_transformer_grammar import TransformerGrammarForCausalLM
 
 
 @dataclass
@@ -61,7 +58,7 @@ class GrammarWriter(StructureWriter):
     @classmethod
     def of(
         cls,
-        model: "TransformerGrammarForCausalLM",
+        model: GrammarLM,
         sample: bool | None,
         kwargs: dict[str, Any],
         word_starts: torch.Tensor | None = None,
@@ -77,10 +74,10 @@ class GrammarWriter(StructureWriter):
             word_starts = torch.nn.functional.pad(word_starts.bool(), (0, missing))
         return cls(sample, word_starts)
 
-    def cache_for(self, model: "TransformerGrammarForCausalLM", cache: Cache | None) -> GrammarCache:
+    def cache_for(self, model: GrammarLM, cache: Cache | None) -> GrammarCache:
         return GrammarCache.of(cache)
 
-    def read(self, model: "TransformerGrammarForCausalLM", inputs: dict, is_prompt: bool) -> dict:
+    def read(self, model: GrammarLM, inputs: dict, is_prompt: bool) -> dict:
         ids = inputs["input_ids"]
         self.model = model
         self.cache = inputs["cache"]
@@ -131,7 +128,7 @@ class GrammarWriter(StructureWriter):
             taken.append(torch.where(is_going, choice - 1, -1))
             self.model.model.act(taken[-1], self.cache)
 
-    def finish(self, model: "TransformerGrammarForCausalLM", result: GenerateOutput) -> GrammarGenerateOutput:
+    def finish(self, model: GrammarLM, result: GenerateOutput) -> GrammarGenerateOutput:
         most = max(actions.shape[2] for actions in self.actions)
         actions = [torch.nn.functional.pad(each, (0, most - each.shape[2]), value=-1) for each in self.actions]
         last = torch.where(model.is_end(result.sequences[:, -1:]), 0, self.word_ids[-1][:, -1:] + 1)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
-from transformers import GenerationConfig, GenerationMixin, PreTrainedModel
+from transformers import GenerationConfig, GenerationMixin
 from transformers.cache_utils import Cache
 from transformers.generation import GenerationMode
 from transformers.generation.utils import GenerateOutput
@@ -47,11 +47,11 @@ class StructureWriter:
         self.sample = sample
 
     @classmethod
-    def of(cls, model: PreTrainedModel, sample: bool | None, kwargs: dict[str, Any]) -> "StructureWriter":
+    def of(cls, model: Any, sample: bool | None, kwargs: dict[str, Any]) -> "StructureWriter":
         """The writer for a call of `generate`, from its `kwargs` and, by name, the `options`."""
         return cls(sample)
 
-    def cache_for(self, model: PreTrainedModel, cache: Cache | None) -> StructureCache:
+    def cache_for(self, model: Any, cache: Cache | None) -> StructureCache:
         """The cache itself, or a new one."""
         raise NotImplementedError
 
@@ -74,7 +74,7 @@ class StructureWriter:
         if self.sample is None:
             self.sample = config.do_sample
 
-    def read(self, model: PreTrainedModel, inputs: dict, is_prompt: bool) -> dict:
+    def read(self, model: Any, inputs: dict, is_prompt: bool) -> dict:
         """What to call `forward` with for new tokens, those of the prompts or those chosen last."""
         raise NotImplementedError
 
@@ -82,7 +82,7 @@ class StructureWriter:
         """Logits `(batch_size, vocab_size)` of texts from those of the rows of the cache."""
         return logits
 
-    def finish(self, model: PreTrainedModel, result: GenerateOutput) -> ModelOutput:
+    def finish(self, model: Any, result: GenerateOutput) -> ModelOutput:
         """The output of transformers with the structures. The last token has not been read."""
         raise NotImplementedError
 

@@ -1,9 +1,8 @@
 """Hypotheses of a beam search: the structures of some sentences so far, and what the model keeps of their tokens."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
-from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
 from hf_structure.algorithms.beam import Beam
@@ -31,7 +30,7 @@ class Hypotheses:
     output_class: ClassVar[type[ModelOutput]]
     reads_words: ClassVar[bool] = False
 
-    def __init__(self, model: PreTrainedModel, ids: torch.Tensor, most: int):
+    def __init__(self, model: Any, ids: torch.Tensor, most: int):
         self.model = model
         self.ids = ids
         self.backbone = model.model.backbone
