@@ -35,8 +35,11 @@ class Hypotheses:
         self.ids = ids
         self.backbone = model.model.backbone
         batch, tokens = ids.shape
+        self.attention: dict[str, Any] = {}  # how the layers of a Transformer-XL attend
         if isinstance(self.backbone, TransformerXLModel):
             self.keys_values = SharedCache(batch, tokens, most, ids.device)
+            self.attention["attend"] = self.keys_values.attend
+            self.attention["position_scores"] = self.keys_values.position_scores
         else:
             self.keys_values = RowCache(tokens, most)
         self.tables: dict[int, torch.Tensor] = {}  # by layer: keys of the values of tapes
@@ -101,7 +104,7 @@ class Hypotheses:
     def run_layers(self, states: torch.Tensor, positions: torch.Tensor, **inputs) -> list[torch.Tensor]:
         """States `(rows, 1, hidden_size)` after each layer that reads tapes, the last ones after the last norm."""
         device = states.device
-        inputs = layer_inputs(self.backbone, states, positions) | inputs
+        inputs = layer_inputs(self.backbone, states, positions) | self.attention | inputs
         inputs[adapter_of(self.backbone).cache] = self.keys_values
         after = []
         for layer in self.layers[self.first :]:

@@ -1,6 +1,7 @@
 """What a search keeps of what its hypotheses have read: keys and values, and other vectors."""
 
 from collections.abc import Hashable
+from typing import Any
 
 import torch
 
@@ -90,27 +91,35 @@ class SharedCache(SharedRows):
         self.reading = reading
         self.lookups.clear()
 
-    def attend(
-        self, layer_idx: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor
-    ) -> torch.Tensor:
+    def update(self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, **kwargs) -> list[torch.Tensor]:
+        """Keeps keys and values `(rows, num_heads, 1, head_dim)` of the newest tokens; all, for [`attend`]."""
+        return [self._keep_heads((layer_idx, "keys"), keys), self._keep_heads((layer_idx, "values"), values)]
+
+    def position_scores(self, attention: Any, query: torch.Tensor) -> torch.Tensor:
+        """`(rows, num_heads, 1, keys)`: scores by distance, whose keys are computed once for all tokens."""
+        if attention.layer_idx not in self.position_keys:
+            self.position_keys[attention.layer_idx] = attention.position_keys(self.tokens, query)
+        keys = self.position_keys[attention.layer_idx][:, -self.places.shape[1] :]
+        scores = query.squeeze(2).transpose(0, 1) @ keys.transpose(1, 2)  # (H, rows, keys)
+        return scores.transpose(0, 1).unsqueeze(2)  # (rows, H, 1, keys)
+
+    def attend(self, attention, query, keys, values, bias) -> torch.Tensor:
         """
-        Attention of the newest tokens, `(rows, num_heads, 1, head_dim)`, from their scaled queries, keys and values of
-        that shape, which are kept, and a bias of scores `(rows, num_heads, 1, tokens)`.
+        An attention function for the newest tokens, which see all before: scaled queries `(rows, num_heads, 1,
+        head_dim)`, keys and values from [`update`], and a bias of scores `(rows, num_heads, 1, tokens)`.
         """
         rows, num_heads, _, size = query.shape
-        keys = self._keep_heads((layer_idx, "keys"), key)
-        values = self._keep_heads((layer_idx, "values"), value)
         if query.device not in self.lookups:
             head = torch.arange(num_heads, device=self.places.device).unsqueeze(1)
             index = self.places[self.reading].unsqueeze(1) * num_heads + head  # (rows, num_heads, tokens)
             self.lookups[query.device] = Lookup(index.flatten(0, 1).to(query.device))  # (rows * num_heads, tokens)
         lookup = self.lookups[query.device]
-        query = query.reshape(-1, size)  # (rows * num_heads, head_dim)
+        flat = query.reshape(-1, size)  # (rows * num_heads, head_dim)
         bias = bias.flatten(0, 2)  # (rows * num_heads, tokens)
-        scores = lookup.dots(query.to(keys.dtype), keys, bias.to(keys.dtype))
+        scores = lookup.dots(flat.to(keys.dtype), keys, bias.to(keys.dtype))
         weights = scores.float().softmax(-1).to(values.dtype)
         mixed = lookup.weighted_sums(weights, values)
-        return mixed.view(rows, num_heads, 1, size).to(key.dtype)  # (rows, num_heads, 1, head_dim)
+        return mixed.view(rows, 1, num_heads, size).to(query.dtype)  # (rows, 1, num_heads, head_dim)
 
     def _keep_heads(self, name: Hashable, new: torch.Tensor) -> torch.Tensor:
         """Keeps keys or values `(rows, num_heads, 1, head_dim)` of the newest tokens; all, `(-1, head_dim)`."""
