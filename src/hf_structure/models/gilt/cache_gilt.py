@@ -140,9 +140,7 @@ class GraphLM(Protocol):
 
     def represent_words(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor: ...
 
-    def score_word(
-        self, input_ids: torch.Tensor, cache: GraphCache
-    ) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor, torch.Tensor]: ...
+    def score_word(self, input_ids: torch.Tensor, cache: GraphCache) -> tuple[Any, torch.Tensor, torch.Tensor]: ...
 
 
 def insert_words(graphs: DependencyGraphs, words: torch.Tensor, arcs: torch.Tensor) -> DependencyGraphs:

@@ -1,24 +1,13 @@
 """
 GiLT's dependency scorer (sections 3.1 and 3.2): the arcs between a word and all before it, and how many there are.
 
-A pair of words is scored when the newer one, i, is known. In the pair form, for all words j before it and itself, with
-the first and second perceptrons of both roles, sinusoids r and the embeddings of the values of features,
-
-    pe_j = parent_second(parent_first(w_j) + r(i - j) + sum_f parent_features[f, tape[f, j]])
-    ce_j = child_second(child_first(w_j) + r(i - j) + sum_f child_features[f, tape[f, j]])
-
-    logit of j -> i = pe_j . W_p ce_i,    logit of i -> j = pe_i . W_p ce_j                                         (2)
-    logits of the count = counts((pe_i * W_s sum_j ce_j + sum_j pe_j * W_s ce_i) / sqrt(2i - 1))                    (3)
-
-summed over j < i, where the root, j = 0, is no child; the features of i itself are 0. What follows is the same, but
-faster. The newer word's vectors depend on no other word; only those of the older words need the second perceptron for
-every pair. What it reads there is a sum of few vectors. With x~ for a vector without its mean, g and b for weight and
-bias of the layer norm,
+The equations in their simple form, pair by pair, are in `hf_structure.models.gilt.naive`. Here is the same, but
+faster. Only the vectors of older words need the second perceptron for every pair, and its input z is a sum of few
+vectors x. With x~ for a vector without its mean, and g and b for the weight and bias of the layer norm,
 
     W1 LN(z) + b1 = (sum of W1 (g * x~)) / deviation + W1 b + b1,    deviation^2 = mean (sum of x~)^2
 
-where z is the sum of the x, so that each vector is mapped once, and what a pair of words gives is a sum of what is
-looked up. It needs no second map either:
+so that each x is mapped once, and a pair of words only needs a sum of lookups; nor does it need the second map:
 
     q . (W2 h + b2) = (W2^T q) . h + q . b2,    sum_j (W2 h_j + b2) = W2 (sum_j h_j) + n b2
 """
