@@ -1,8 +1,8 @@
 """
 Weights of affine maps, layer norms and embeddings, for code that does algebra with them.
 
-Weights are read only where a module is plain. What stands in for it (adapters, quantized layers or weights) or watches
-it (hooks, which may also bring weights from elsewhere) is called instead.
+Reads weights directly for unmodified modules only; adapters, quantized layers and hooked modules (hooks may bring
+weights from elsewhere) are called instead.
 """
 
 import torch
@@ -13,7 +13,7 @@ _TENSORS = (nn.Parameter, torch.Tensor)  # not their subclasses, which may be in
 
 
 def is_plain(module: nn.Module, kind: type[nn.Module] = nn.Linear) -> bool:
-    """Whether calling a module does what its class says with parameters that are tensors, and nothing else."""
+    """Returns whether a module is exactly of its class, unhooked, with plain tensors as parameters."""
     has_hooks = any(getattr(module, name) for name in _HOOKS)
     has_tensors = all(type(each) in _TENSORS for each in module.parameters(recurse=False))
     return type(module) is kind and "forward" not in vars(module) and not has_hooks and has_tensors

@@ -1,4 +1,4 @@
-"""What the package knows of GiLT."""
+"""Registry entry for GiLT."""
 
 from hf_structure.models.families import Family
 

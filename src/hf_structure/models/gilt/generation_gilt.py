@@ -29,7 +29,7 @@ class GraphWriter(StructureWriter):
     Builds the graphs of texts while their tokens are read one by one.
 
     Args:
-        kinds (`torch.LongTensor` of shape `(vocab_size,)`): What tokens do with words, from [`token_kinds`].
+        kinds (`torch.LongTensor` of shape `(vocab_size,)`): How tokens relate to words, from [`token_kinds`].
         sample (`bool`, *optional*): Whether the number of a word's arcs is sampled, or the likeliest one; by default
             as the text.
         num_beams (`int`): How many graphs of each text are kept.
@@ -95,8 +95,8 @@ class GraphWriter(StructureWriter):
 
     def read_tokens(self, model: GraphLM, inputs: dict, sample: bool = False) -> dict:
         """
-        Reads all tokens but the last; returns what to call `forward` with for that one. `inputs` are the arguments for
-        all of them; `word_ids` and `graph`, if any, are those of the prompt, from its first token.
+        Reads all tokens but the last; returns the arguments of `forward` for that one. `inputs` are the arguments for
+        all of them; `word_ids` and `graph`, if any, cover the prompt, from its first token.
         """
         cache = inputs["cache"]
         ids = inputs["input_ids"]
@@ -110,22 +110,22 @@ class GraphWriter(StructureWriter):
         if self.num_beams > 1 and self.beam is None:
             self.beam = Beam.start(len(ids), ids.device)
         if graph is not None and start < given:  # tokens of a given graph are read at once
-            known = min(end, given)
-            seen = None if mask is None else mask[:, :known]
-            prompt = {**inputs, "input_ids": ids[:, : known - start], "attention_mask": seen}
-            prompt |= {"graph": graph, "word_ids": word_ids[:, start:known]}
-            if known == end:
+            middle = min(end, given)
+            seen = None if mask is None else mask[:, :middle]
+            prompt = {**inputs, "input_ids": ids[:, : middle - start], "attention_mask": seen}
+            prompt |= {"graph": graph, "word_ids": word_ids[:, start:middle]}
+            if middle == end:
                 return prompt
             self.mix(model(**prompt, return_dict=True).logits[:, -1])
-            return self.read_tokens(model, {**inputs, "input_ids": ids[:, known - start :]}, sample)
+            return self.read_tokens(model, {**inputs, "input_ids": ids[:, middle - start :]}, sample)
         if start == 0:
             self._check_beginning(ids, mask, word_ids)
-        for place in range(start, end):
-            if place > start:
+        for position in range(start, end):
+            if position > start:
                 self.mix(model(**inputs, return_dict=True).logits[:, -1])
-            words = word_ids[:, place] if place < given else None
-            seen = None if mask is None else mask[:, : place + 1]
-            inputs |= self.read_token(model, cache, ids[:, place - start], seen, words, sample)
+            words = word_ids[:, position] if position < given else None
+            seen = None if mask is None else mask[:, : position + 1]
+            inputs |= self.read_token(model, cache, ids[:, position - start], seen, words, sample)
         return inputs
 
     def read_token(
@@ -137,7 +137,7 @@ class GraphWriter(StructureWriter):
         words: torch.Tensor | None = None,
         sample: bool = False,
     ) -> dict:
-        """Puts the words that tokens `(batch_size,)` begin into the graphs; what to call `forward` with."""
+        """Adds the words that tokens `(batch_size,)` begin to the graphs; returns the arguments of `forward`."""
         rows = slice(None) if self.beam is None else self.beam.sentences
         tokens = tokens[rows]
         words = self._words(cache, tokens) if words is None else words[rows]
@@ -172,8 +172,8 @@ class GraphWriter(StructureWriter):
 
     def mix(self, logits: torch.Tensor) -> torch.Tensor:
         """
-        What all graphs of a text together say of its next token, `(batch_size, vocab_size)`: the mean of the
-        probabilities by the logits `(rows, vocab_size)` after each graph, weighted by those of text and graph.
+        Log-probabilities of each text's next token, `(batch_size, vocab_size)`: the mean of the predictions after each
+        of its graphs, from logits `(rows, vocab_size)`, weighted by the probabilities of text and graph.
         """
         if self.beam is None:
             return logits
@@ -204,14 +204,14 @@ class GraphWriter(StructureWriter):
             )
 
     def finish(self, model: GraphLM, result: GenerateOutput) -> ModelOutput:
-        """The graphs beside the text. The last token has not been read, but its word is in them."""
+        """Adds the graphs to the output. The last token has not been read, but its word is in them."""
         sequences = result.sequences
         if self.token_beams > 1:  # what was finished before the others is no longer in the cache
             last = self._read_again(model, sequences)
             cache = last["cache"]
         else:
             cache = copy.copy(self.cache_for(model, result.cache))
-            cache.layers = []  # of no use any more: not to be moved
+            cache.layers = []  # no longer needed: reordering would copy it
             last = self.read_token(model, cache, sequences[:, -1], sample=bool(self.sample))
         word_ids = torch.cat([cache.word_ids, last["word_ids"]], dim=1)  # (rows, sequence_length)
         graphs: dict[str, Any] = {"graphs": last["graph"], "word_ids": word_ids}
@@ -265,6 +265,6 @@ def token_kinds(config, tokenizer=None, word_starts: torch.Tensor | None = None)
 
 
 def cut(graph: torch.Tensor, words: int) -> torch.Tensor:
-    """Graphs with room for exactly so many words."""
+    """Cuts or pads graphs to exactly so many words."""
     missing = words + 1 - graph.shape[-1]
     return torch.nn.functional.pad(graph, (0, missing, 0, missing))  # (B, words + 1, words + 1)

@@ -42,39 +42,40 @@ class StackHypotheses(Hypotheses):
     def structures(self) -> torch.Tensor:
         return self.attachments
 
-    def branch(self, beam: Beam, place: int, beam_size: int) -> Beam:
+    def branch(self, beam: Beam, position: int, beam_size: int) -> Beam:
         """A new token is reduced with some constituents, or none."""
         attachments = torch.zeros_like(beam.sentences)
-        if place:
-            log_probs = self.score(place, beam.sentences).log_softmax(-1)
+        # The first token has nothing to be reduced with.
+        if position:
+            log_probs = self.score(position, beam.sentences).log_softmax(-1)
             beam, origins, choices = beam.branch(log_probs, beam_size)
             self.select(origins)
-            attachments = place - choices
-        self.stacks = self.stacks.push(place, attachments)
-        self.attachments[:, place] = attachments
+            attachments = position - choices
+        self.stacks = self.stacks.push(position, attachments)
+        self.attachments[:, position] = attachments
         return beam
 
-    def score(self, place: int, sentences: torch.Tensor) -> torch.Tensor:
-        """Logits `(rows, place + 1)` of what the tokens at a place, not read yet, are reduced with."""
-        so_far = slice(place + 1)
-        candidates = self.stacks.candidates(place, self.is_last[sentences, place])[:, so_far]
+    def score(self, position: int, sentences: torch.Tensor) -> torch.Tensor:
+        """Logits `(rows, position + 1)` of what the tokens at a position, not read yet, are reduced with."""
+        so_far = slice(position + 1)
+        candidates = self.stacks.candidates(position, self.is_last[sentences, position])[:, so_far]
         logits = self.model.scorer(
             self.last.unsqueeze(1),
-            self.embedded[sentences, place].unsqueeze(1),
-            self.keys.tables["keys"][self.keys.places[:, so_far]],  # (rows, place + 1, attachment_size)
+            self.embedded[sentences, position].unsqueeze(1),
+            self.keys.tables["keys"][self.keys.indices[:, so_far]],  # (rows, position + 1, attachment_size)
             self.stacks.depths[:, None, so_far],
         )
         return logits.squeeze(1).masked_fill(~candidates, -torch.inf)
 
-    def lookup(self, place: int, sentences: torch.Tensor) -> TapeLookup:
+    def lookup(self, position: int, sentences: torch.Tensor) -> TapeLookup:
         deepest = self.model.config.max_depth
-        depths = self.stacks.depths[:, None, None, : place + 1].clamp(max=deepest)  # (rows, 1, 1, place + 1)
+        depths = self.stacks.depths[:, None, None, : position + 1].clamp(max=deepest)  # (rows, 1, 1, position + 1)
         return TapeLookup.of_some(depths, deepest + 1, self.tables)
 
-    def read(self, place: int, sentences: torch.Tensor) -> list[torch.Tensor]:
-        states = super().read(place, sentences)
+    def read(self, position: int, sentences: torch.Tensor) -> list[torch.Tensor]:
+        states = super().read(position, sentences)
         keys = self.model.scorer.token_key(self.last)
-        self.keys.places[:, place] = self.keys.new_places(len(keys))
+        self.keys.indices[:, position] = self.keys.new_indices(len(keys))
         self.keys.keep("keys", keys)
         return states
 

@@ -1,4 +1,4 @@
-"""What the package knows of Pushdown-LM."""
+"""Registry entry for Pushdown-LM."""
 
 from hf_structure.models.families import Family
 

@@ -10,7 +10,7 @@ from hf_structure.modules.structured_lm.generation import StructureWriter
 
 
 class StackWriter(StructureWriter):
-    """Builds the trees of texts while their tokens are read; those of prompts greedily."""
+    """Builds the trees of texts while their tokens are read; the trees of prompts greedily."""
 
     structures = "trees"
     refused = (*StructureWriter.refused, "cache", "attachments")

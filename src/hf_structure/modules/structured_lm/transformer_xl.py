@@ -1,6 +1,8 @@
 """
 The backbone of language models from scratch: a Transformer decoder with the relative positions of Transformer-XL (Dai
 et al. 2019), without memory across sentences. Independent of any structure and of the search.
+
+Dimensions: B texts, Q new tokens (queries), keys all tokens, H heads, head_dim the size of a head.
 """
 
 import math
@@ -29,7 +31,7 @@ def sinusoids(positions: torch.Tensor, size: int) -> torch.Tensor:
 def causal_mask(attention_mask: torch.Tensor | None, states: torch.Tensor, past: int) -> torch.Tensor:
     """
     `(batch_size or 1, 1, queries, keys)` to add to scores: 0 where a token may look, else very small. A mask of four
-    dimensions, boolean or additive already, says all of it, also for keys that a cache has room for only.
+    dimensions, boolean or additive, replaces all of it; it may cover more keys than a cache holds yet.
     """
     queries = states.shape[1]
     keys = states.shape[1] + past
@@ -108,20 +110,21 @@ class RelativeAttention(nn.Module):
             position_scores (`Callable`, *optional*):
                 Maps this module and the queries for positions to scores by position, instead of by distance.
             attend (`Callable`, *optional*):
-                Attention function to use instead, from this module, scaled queries, keys, values and a bias of scores
-                to results of shape `(batch_size, queries, num_heads, head_dim)`.
+                Replaces attention: from this module, queries, keys, values and a bias to `(B, Q, H, head_dim)`.
 
         Returns:
             New token vectors, and the weights of attention if asked for.
         """
-        query = self.split_heads(self.query(hidden_states)) * self.scaling  # scores are many more than queries
+        # Queries are scaled, not scores, which are many more.
+        query = self.split_heads(self.query(hidden_states)) * self.scaling
         key = self.split_heads(self.key(hidden_states))
         value = self.split_heads(self.value(hidden_states))
         content = query + content_bias * self.scaling
         position = query + position_bias * self.scaling
         if cache is not None:
             key, value = cache.update(key, value, self.layer_idx, kwargs=kwargs)
-            if attention_mask is not None:  # a static cache has capacity for more
+            # A static cache returns its whole capacity, not only the tokens so far.
+            if attention_mask is not None:
                 key, value = (kept[:, :, : attention_mask.shape[-1]] for kept in (key, value))
         if position_scores is None:
             scores = self._position_scores(position, key.shape[2])
@@ -147,8 +150,8 @@ class RelativeAttention(nn.Module):
 
     def _position_scores(self, query: torch.Tensor, keys: int) -> torch.Tensor:
         """
-        `(batch_size, num_heads, queries, keys)`: (W_q h_k + v) . W_k,r r_kj, where r_kj is that of the distance k - j;
-        of no meaning for tokens still to come.
+        `(batch_size, num_heads, queries, keys)`: (W_q h_k + v) . W_k,r r_kj, with r_kj of the distance k - j;
+        meaningless for later tokens.
         """
         scores = torch.einsum("bhqd,hkd->bhqk", query, self.position_keys(keys, query))  # by distance, falling
         # Row k is moved to the left until distance 0 stands at token k: padded by one, read in rows of one less.
@@ -225,8 +228,8 @@ class TransformerXLModel(PreTrainedModel):
             init.normal_(self.position_bias, std=size**-0.5)
 
     def scale(self, embeddings: torch.Tensor) -> torch.Tensor:
-        """What the first layer reads of the embeddings of tokens."""
-        # Tied to the output embeddings, which are small; the scale is Transformer-XL's.
+        """The first layer's input, from embeddings of tokens."""
+        # The embeddings are tied to the output embeddings, which are small; the scale is Transformer-XL's.
         scale = math.sqrt(self.config.hidden_size) if self.config.scale_embeddings else 1
         return self.dropout(embeddings * scale)
 
@@ -245,10 +248,7 @@ class TransformerXLModel(PreTrainedModel):
         inputs_embeds: torch.Tensor | None = None,
         **kwargs,
     ) -> BaseModelOutputWithPast:
-        """
-        Arguments are those of [`~hf_structure.modules.structured_lm.modeling.StructuredModelMixin`]; a mask of four
-        dimensions is that of [`causal_mask`].
-        """
+        """See [`~hf_structure.modules.structured_lm.modeling.StructuredModelMixin`] and [`causal_mask`]."""
         if use_cache and cache is None:
             cache = DynamicCache()
         past = 0 if cache is None else int(cache.get_seq_length())
