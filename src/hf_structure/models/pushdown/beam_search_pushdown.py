@@ -32,6 +32,7 @@ class StackHypotheses(Hypotheses):
         self.embedded = model.get_input_embeddings()(ids)
         self.stacks = Stacks.empty(len(ids), ids.shape[1], ids.device)
         self.attachments = torch.zeros_like(ids)  # (rows, seq_len): what the stacks come from
+        # Stored once for all hypotheses that branch from the one that has read the token.
         self.keys = SharedRows(torch.zeros_like(ids), ids.shape[1] * most)  # what the scorer makes of tokens, "keys"
 
     @classmethod

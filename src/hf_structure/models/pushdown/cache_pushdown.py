@@ -36,6 +36,7 @@ class StackCache(StructureCache):
         candidates, tapes, self.stacks = replay_stacks(attachments, is_token, past)
         first = past.with_room(tapes.shape[2]).depths.unsqueeze(1)
         self.append(attachments=attachments, is_token=is_token)
+        # A token is attached before it is read, by the tape of the token before it.
         before = torch.cat([first, tapes[:, :-1]], dim=1)  # (B, Q, tokens)
         return candidates, before, tapes
 

@@ -220,6 +220,7 @@ class PushdownLMForCausalLM(TreeLMMixin, PushdownLMPreTrainedModel, StructureGen
                 before = cache.states[:, -1:]
             cache.append(states=states, keys=keys)
             keys = cache.keys
+        # Attachments are scored for the loss alone: generation calls `score_attachments`.
         if wants_logits:
             before = torch.cat([before, states[:, :-1]], dim=1)  # (B, queries, hidden_size)
             logits = self.scorer(before, embedded, keys, replay.before)

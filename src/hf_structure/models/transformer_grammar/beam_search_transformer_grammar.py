@@ -92,6 +92,7 @@ class GrammarHypotheses(Hypotheses):
         number = (position - begin).masked_fill(~is_action, 0)
         most = int((number + is_action).max())
         tokens = order.shape[1]
+        # One more column at the end takes what is no action; it is cut off below.
         actions = events.new_full((*events.shape[:2], tokens * most + 1), -1)
         where = (token * most + number).masked_fill(~is_action, tokens * most)
         new = (events - FIRST_ACTION).masked_fill(~is_action, -1)
@@ -136,6 +137,7 @@ class GrammarHypotheses(Hypotheses):
         """
         legal = self.machine.legal()
         tokens = self.ids[sentences, position]
+        # Logits of the whole vocabulary are large: some rows at a time.
         parts = zip(*(each.split(LOGIT_ROWS) for each in (self.last, legal, tokens)), strict=True)
         log_probs = torch.cat([self.model.log_probs_next(*part) for part in parts])
         return log_probs.masked_fill(~self.leads_on(sentences, position, legal), -torch.inf)
@@ -194,6 +196,7 @@ class GrammarHypotheses(Hypotheses):
         seen = self.model.model.what_is_seen(visible, view.positions[rows].unsqueeze(1), times, is_search=True)
         self.keys_values.begin(len(rows), rows)
         states = self.run_layers(embed(self.backbone, embedded, times), times, **seen)[-1].squeeze(1)
+        # Hypotheses that read no copy keep their last state.
         self.last = states if len(rows) == len(of_all) else self.last.index_copy(0, rows, states)
         # Composed constituents are seen through their copies only: the keys of their parts can go.
         if self.config.composition == "compose":

@@ -120,6 +120,7 @@ class GrammarWriter(StructureWriter):
         taken = []
         while True:
             kinds = self.model.predict(self.cache.last, self.cache.machine.legal()).kinds
+            # Texts that wait still need finite probabilities to sample from; their choices are ignored.
             kinds[~is_active] = 0.0
             choice = torch.multinomial(kinds.softmax(-1), 1).squeeze(1) if self.sample else kinds.argmax(-1)
             is_active = is_active & (choice > 0)

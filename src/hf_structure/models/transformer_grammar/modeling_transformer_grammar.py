@@ -374,6 +374,7 @@ class TransformerGrammarForCausalLM(TreeLMMixin, TransformerGrammarPreTrainedMod
         outputs = reading.outputs
         indices = reading.next_indices
         last_states = reading.at(reading.states, indices[..., -1])
+        # Tokens are predicted after the last action before them, not after the token before.
         outputs.last_hidden_state = last_states
         result = self.predict_tokens(TransformerGrammarCausalLMOutput, outputs, 0)
         legal = reading.at(reading.legal, indices[..., -1])
@@ -384,6 +385,7 @@ class TransformerGrammarForCausalLM(TreeLMMixin, TransformerGrammarPreTrainedMod
         actions = nn.functional.pad(actions, (0, 0, 0, 1), value=-1)[:, 1:]  # after each token, (B, seq_len, actions)
         row, token, number = ((actions >= 0) & counts.unsqueeze(2)).nonzero(as_tuple=True)
         index = indices[row, token, number]
+        # Each action is predicted after the event before it, as tokens are.
         others = self.predict(reading.states[row, index], reading.legal[row, index]).kinds  # (events, 1 + actions)
         kinds = torch.cat([kinds[counts], others])  # (events, 1 + actions)
         gold = torch.cat([torch.zeros_like(targets[counts]), actions[row, token, number] + 1])  # (events,)
