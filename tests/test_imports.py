@@ -129,6 +129,25 @@ def test_every_room_is_known():
     assert len(FILES) > 20
 
 
+def reachable(module: str) -> set[str]:
+    """All modules of the package that a module imports, directly or not; imports for type checkers count."""
+    found: set[str] = set()
+    new = [module]
+    while new:
+        nodes = [node for node, _ in imports_of(ast.parse(FILES[new.pop()].read_text(encoding="utf-8")))]
+        names = {node.module for node in nodes if isinstance(node, ast.ImportFrom)} & set(FILES)
+        new += names - found
+        found |= names
+    return found
+
+
+@pytest.mark.parametrize("family", ["gilt", "pushdown", "transformer_grammar"])
+def test_what_searches_and_writes_does_not_import_the_model(family):
+    modules = [name for name in FILES if name.startswith(f"{PACKAGE}.models.{family}.")]
+    assert len(modules) > 5
+    assert [name for name in modules if name in reachable(name)] == []
+
+
 @pytest.mark.parametrize("module", sorted(FILES))
 def test_imports_of(module):
     assert problems(module, FILES[module].read_text(encoding="utf-8")) == []

@@ -38,7 +38,7 @@ from hf_structure import GiLTConfig, GiLTForCausalLM, GraphCollator
 from hf_structure.algorithms.graph import TapeFeatures, arc_statistics, best_arcs, expand_tapes, new_arcs, prefix_tapes
 from hf_structure.models.gilt.cache_gilt import GraphCache
 from hf_structure.models.gilt.modeling_gilt import GiLTModel
-from hf_structure.models.gilt.scorer_gilt import DependencyScorer
+from hf_structure.models.gilt.naive import naive_scores
 from hf_structure.modules.structured_lm.backbones import ADAPTERS, attention_modules
 from hf_structure.modules.structured_lm.configuration import BASE_MODEL_TYPES
 from hf_structure.modules.structured_lm.tape_attention import TapeLookup
@@ -225,63 +225,33 @@ def test_backbone_from_scratch_is_a_transformer_with_layer_norms_after_each_part
     assert_close(states[1], torch.nn.functional.layer_norm(middle + outer, (16,), *norms[1]), atol=1e-5, rtol=1e-5)
 
 
-@torch.no_grad()
-def literal_scores(scorer: DependencyScorer, words: torch.Tensor, tapes: torch.Tensor):
-    """Eq. 2 and 3 for one sentence, word by word: arc logits `(n + 1, n + 1)` and count logits `(n, C + 1)`."""
-    number = len(words)
-    states = [scorer.root, *words]
-    full = scorer.arc_matrix.dim() == 2
-    w_p, w_s = (m if full else torch.diag(m) for m in (scorer.arc_matrix, scorer.count_matrix))
-
-    def vector(first, second, features, word, distance, values):
-        position = sinusoids(torch.tensor(distance), scorer.hidden_size)
-        graph = sum(features.weight[f * scorer.num_values + int(value)] for f, value in enumerate(values))
-        return second(first(states[word]) + position + graph)
-
-    def parent(*arguments):
-        return vector(scorer.parent_first, scorer.parent_second, scorer.parent_features, *arguments)
-
-    def child(*arguments):
-        return vector(scorer.child_first, scorer.child_second, scorer.child_features, *arguments)
-
-    arcs = torch.full((number + 1, number + 1), -torch.inf)
-    counts = []
-    for i in range(1, number + 1):
-        none = [0] * tapes.shape[0]
-        own_parent, own_child = parent(i, 0, none), child(i, 0, none)
-        s = torch.zeros(scorer.size)
-        for j in range(i):
-            before = tapes[:, i - 1, j].tolist()
-            older_parent, older_child = parent(j, i - j, before), child(j, i - j, before)
-            arcs[j, i] = older_parent @ w_p @ own_child
-            s += older_parent * (w_s @ own_child)
-            if j > 0:
-                arcs[i, j] = own_parent @ w_p @ older_child
-                s += own_parent * (w_s @ older_child)
-        logits = scorer.counts(s / math.sqrt(2 * i - 1))
-        counts.append(logits.masked_fill(torch.arange(len(logits)) > 2 * i - 1, -torch.inf))
-    return arcs, torch.stack(counts)
-
-
 @pytest.mark.parametrize("diagonal", [False, True], ids=["full", "diagonal"])
 @pytest.mark.parametrize("chunk", [3, 1000])
 def test_scorer_is_the_papers_equations(diagonal, chunk):
+    """In scores, and in the gradients of words and of every parameter."""
     torch.manual_seed(0)
     model = tiny_model(scorer_diagonal=diagonal, scorer_chunk_size=chunk)
     scorer, lengths = model.scorer, torch.tensor([5, 2])
     scorer.parent_second[0].eps, scorer.child_second[0].eps = 0.3, 0.5  # so large that it matters
-    words = torch.randn(2, 5, 48)
+    words = torch.randn(2, 5, 48, requires_grad=True)
     tapes = prefix_tapes(random_graphs([5, 2]), model.config.tape_features)
     first = (
         torch.cat([root.expand(2, 1, -1), vectors], dim=1)
         for root, vectors in zip(scorer.root_vectors(), scorer.represent(words), strict=True)
     )
     arc_logits, count_logits = scorer(*first, tapes, lengths)
+    fast, simple = [], []
     for row, length in enumerate(lengths):
-        arcs, counts = literal_scores(scorer, words[row, :length], tapes[row])
-        assert_close(arc_logits[row, : length + 1, : length + 1], arcs)
-        assert_close(count_logits[row, :length], counts)
+        fast += [arc_logits[row, : length + 1, : length + 1], count_logits[row, :length]]
+        simple += naive_scores(scorer, words[row, :length], tapes[row])
+    assert_close(fast, simple)
     assert (arc_logits[1, 3:] == -torch.inf).all()
+    inputs = [words, *scorer.parameters()]
+    gradients_of = [
+        torch.autograd.grad(sum(each[each > -torch.inf].tanh().sum() for each in scores), inputs)
+        for scores in (fast, simple)
+    ]
+    assert_close(*gradients_of, atol=1e-5, rtol=1e-4)
 
 
 def test_scoring_in_chunks_changes_neither_losses_nor_gradients():
@@ -300,7 +270,7 @@ def test_words_are_represented_by_the_token_before_and_their_first_token():
     firsts = torch.tensor([1, 3, 4, 6, 7, 8])
     middle, penultimate = outputs.hidden_states[2][0, firsts - 1], outputs.hidden_states[3][0, firsts - 1]
     embedded = model.model.backbone.embeddings(batch["input_ids"][0, firsts])
-    arcs, counts = literal_scores(model.scorer, torch.cat([middle, penultimate, embedded], -1), batch["tapes"][0])
+    arcs, counts = naive_scores(model.scorer, torch.cat([middle, penultimate, embedded], -1), batch["tapes"][0])
     assert_close(outputs.arc_logits[0], arcs)
     assert_close(outputs.count_logits[0], counts)
 

@@ -1,8 +1,8 @@
 """
 Weights of affine maps, layer norms and embeddings, for code that does algebra with them.
 
-Reads weights directly from unmodified modules. Adapters, quantized layers or weights and hooked modules (hooks may
-also bring weights from elsewhere) are called instead.
+Reads weights directly for unmodified modules only; adapters, quantized layers and hooked modules (hooks may bring
+weights from elsewhere) are called instead.
 """
 
 import torch
@@ -13,7 +13,7 @@ _TENSORS = (nn.Parameter, torch.Tensor)  # not their subclasses, which may be in
 
 
 def is_plain(module: nn.Module, kind: type[nn.Module] = nn.Linear) -> bool:
-    """True if a call of the module runs just the forward of its class, with parameters that are plain tensors."""
+    """Returns whether a module is exactly of its class, unhooked, with plain tensors as parameters."""
     has_hooks = any(getattr(module, name) for name in _HOOKS)
     has_tensors = all(type(each) in _TENSORS for each in module.parameters(recurse=False))
     return type(module) is kind and "forward" not in vars(module) and not has_hooks and has_tensors

@@ -1,9 +1,8 @@
 """
 Methods that run as calls of their module.
 
-Offloading and FSDP, which bring parameters from elsewhere, and observers are hooks of calls: a module's own parameters
-may be on the meta device at any other time. Where they are read by more than `forward`, the class is
-decorated with [`with_calls`] and each method that reads them with [`by_call`].
+Offloading and FSDP bring a module's parameters in hooks of calls: at any other time they may be on the meta device.
+If methods other than `forward` read them, decorate the class with [`with_calls`] and these methods with [`by_call`].
 """
 
 from collections.abc import Callable

@@ -9,30 +9,25 @@ the word is then chosen, and the c best arcs are added, so that
 A graph tells its numbers of arcs: no two hypotheses have the same graph, and what is not pruned is counted once.
 """
 
-from typing import TYPE_CHECKING
-
 import torch
 
 from hf_structure.algorithms.beam import Beam
 from hf_structure.algorithms.graph import DependencyGraphs, best_new_arcs
-from hf_structure.models.gilt.cache_gilt import insert_words
+from hf_structure.models.gilt.cache_gilt import GraphLM, insert_words
 from hf_structure.models.gilt.outputs_gilt import GraphBeamOutput
 from hf_structure.modules.structured_lm.hypotheses import Hypotheses
 from hf_structure.modules.structured_lm.search_cache import SharedRows
 from hf_structure.modules.structured_lm.tape_attention import TapeLookup
 
-if TYPE_CHECKING:
-    from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM
-
 
 class GraphHypotheses(Hypotheses):
     """Hypotheses with their graphs; sentences begin with a token of no word."""
 
-    model: "GiLTForCausalLM"
+    model: GraphLM
     output_class = GraphBeamOutput
     reads_words = True
 
-    def __init__(self, model: "GiLTForCausalLM", ids: torch.Tensor, words: torch.Tensor, most: int):
+    def __init__(self, model: GraphLM, ids: torch.Tensor, words: torch.Tensor, most: int):
         super().__init__(model, ids, most)
         self.words = words
         opened = words.cummax(1).values
@@ -41,15 +36,15 @@ class GraphHypotheses(Hypotheses):
         self.graphs = DependencyGraphs.empty(len(ids), model.config.tape_features, ids.device)
         self.tape = self.graphs.tape(words[:, 0])  # (rows, features, words + 1): as seen from the newest words
         number = int(words.max()) + 1
-        places = torch.zeros(len(ids), number, dtype=torch.long, device=ids.device)
-        self.first_vectors = SharedRows(places, number * most)  # of root and words, as "parents" and "children"
-        self._keep_first_vectors(model.scorer.root_vectors())  # at place 0
+        indices = torch.zeros(len(ids), number, dtype=torch.long, device=ids.device)
+        self.first_vectors = SharedRows(indices, number * most)  # of root and words, as "parents" and "children"
+        self._keep_first_vectors(model.scorer.root_vectors())  # at index 0
         self.terms = model.scorer.terms(number, ids.device)
         self.embeddings = model.model.feature_embeddings(ids.device)
-        self.states = ids.new_empty(len(ids), 0)  # (rows, 2 * hidden_size): what the scorer reads of the last token
+        self.states = ids.new_empty(len(ids), 0)  # (rows, 2 * hidden_size): of the last token, for the scorer
 
     @classmethod
-    def room_for(cls, k: int, ids: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+    def empty_structures(cls, k: int, ids: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
         if words[:, 0].any():
             raise ValueError("graphs are predicted of sentences that begin with a token that belongs to no word")
         size = int(words.max()) + 1
@@ -58,13 +53,13 @@ class GraphHypotheses(Hypotheses):
     def structures(self) -> torch.Tensor:
         return self.graphs.arcs
 
-    def branch(self, beam: Beam, place: int, beam_size: int) -> Beam:
-        """Words that tokens open come with their arcs."""
-        new = self.new[beam.sentences, place]  # (rows,)
+    def branch(self, beam: Beam, position: int, beam_size: int) -> Beam:
+        """Chooses the arcs of the words that tokens open."""
+        new = self.new[beam.sentences, position]  # (rows,)
         rows = new.nonzero().squeeze(1)
         if not len(rows):
             return beam
-        arcs, counts = self.score_words(rows, new[rows], self.ids[beam.sentences[rows], place])
+        arcs, counts = self.score_words(rows, new[rows], self.ids[beam.sentences[rows], position])
         log_probs = counts.new_full((len(beam), counts.shape[1]), -torch.inf)
         log_probs[:, 0] = 0.0  # nothing to choose in the other sentences
         log_probs[rows] = counts.log_softmax(-1)
@@ -72,17 +67,17 @@ class GraphHypotheses(Hypotheses):
         candidates[rows] = arcs
         beam, origins, choices = beam.branch(log_probs, beam_size)
         self.select(origins)
-        self.add_words(self.new[beam.sentences, place], best_new_arcs(candidates[origins], choices))
+        self.add_words(self.new[beam.sentences, position], best_new_arcs(candidates[origins], choices))
         return beam
 
-    def lookup(self, place: int, sentences: torch.Tensor) -> TapeLookup:
-        known = self.words[:, None, : place + 1].index_select(0, sentences)  # (rows, 1, keys)
-        index = self.tape.long().gather(2, known.expand(-1, self.tape.shape[1], -1))  # (rows, features, keys)
-        index = index * ((known > 0) & (known[..., -1:] > 0))
+    def lookup(self, position: int, sentences: torch.Tensor) -> TapeLookup:
+        words = self.words[:, None, : position + 1].index_select(0, sentences)  # (rows, 1, keys)
+        index = self.tape.long().gather(2, words.expand(-1, self.tape.shape[1], -1))  # (rows, features, keys)
+        index = index * ((words > 0) & (words[..., -1:] > 0))
         return TapeLookup.of_some(index.unsqueeze(2), self.embeddings.shape[1], self.tables, self.embeddings)
 
-    def read(self, place: int, sentences: torch.Tensor) -> list[torch.Tensor]:
-        states = super().read(place, sentences)
+    def read(self, position: int, sentences: torch.Tensor) -> list[torch.Tensor]:
+        states = super().read(position, sentences)
         read = [states[layer] for layer in self.model.config.scorer_layers]
         self.states = torch.cat(read, dim=-1).squeeze(1)  # (rows, 2 * hidden_size)
         return states
@@ -93,21 +88,21 @@ class GraphHypotheses(Hypotheses):
         """Logits of arcs and counts for the words that come next in some rows, as [`DependencyScorer.step`] gives."""
         scorer = self.model.scorer
         first = self.first_vectors
-        known = int(numbers.max())
+        count = int(numbers.max())
         states = self.states.index_select(0, rows)  # (number, 2 * hidden_size)
         new = scorer.represent(self.model.represent_words(states, tokens))
         tape = self.tape.index_select(0, rows)  # (rows, F, words + 1)
-        tape = torch.nn.functional.pad(tape, (0, max(known - tape.shape[-1], 0)))[..., :known]  # (rows, F, known)
+        tape = torch.nn.functional.pad(tape, (0, max(count - tape.shape[-1], 0)))[..., :count]  # (rows, F, count)
         older = (first.tables["parents"], first.tables["children"])
-        scores = scorer.step(new, numbers, older, first.places[rows, :known], tape, self.terms)
-        first.places[rows, numbers] = self._keep_first_vectors(new)
+        scores = scorer.step(new, numbers, older, first.indices[rows, :count], tape, self.terms)
+        first.indices[rows, numbers] = self._keep_first_vectors(new)
         return scores
 
     def _keep_first_vectors(self, vectors: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        places = self.first_vectors.new_places(len(vectors[0]))
+        indices = self.first_vectors.new_indices(len(vectors[0]))
         for role, new in zip(("parents", "children"), vectors, strict=True):
             self.first_vectors.keep(role, new)
-        return places
+        return indices
 
     def select(self, rows: torch.Tensor) -> None:
         super().select(rows)

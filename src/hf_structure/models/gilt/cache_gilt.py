@@ -1,14 +1,16 @@
 """The cache of a GiLT that reads or builds graphs: keys and values, and everything about words and graphs so far."""
 
 from collections.abc import Sequence
+from typing import Any, Protocol
 
 import torch
 
 from hf_structure.algorithms.graph import DependencyGraphs, TapeFeatures, expand_tapes, replay
-from hf_structure.models.gilt.scorer_gilt import Terms
+from hf_structure.models.gilt.configuration_gilt import GiLTConfig
+from hf_structure.models.gilt.scorer_gilt import DependencyScorer, Terms
 from hf_structure.modules.structured_lm.structure_cache import StructureCache
 
-_ROOM = 16  # words for which there is new room at a time
+_BLOCK = 16  # words by which the capacity of graphs grows
 
 
 class GraphCache(StructureCache):
@@ -16,7 +18,7 @@ class GraphCache(StructureCache):
     [`~transformers.DynamicCache`] with the graphs over the tokens in it.
 
     Args:
-        features ([`TapeFeatures`]): What is read from graphs.
+        features ([`TapeFeatures`]): The features read from graphs.
     """
 
     _structure = "graph"
@@ -38,7 +40,7 @@ class GraphCache(StructureCache):
 
     def update_graphs(self, word_ids: torch.Tensor, graph: torch.Tensor) -> torch.Tensor:
         """
-        Takes in new tokens with the arcs of the words that they begin; their tapes over all tokens,
+        Adds new tokens with the arcs of the words that they begin; returns their tapes over all tokens,
         `(batch_size, features, queries, keys)`.
 
         Args:
@@ -70,7 +72,7 @@ class GraphCache(StructureCache):
         self, words: torch.Tensor, arcs: torch.Tensor, first_vectors: Sequence[torch.Tensor] | None = None
     ) -> None:
         """
-        Takes in one new word of each row, before its first token comes.
+        Adds one new word to each row, before its first token is read.
 
         Args:
             words (`torch.LongTensor` of shape `(batch_size,)`): Numbers of the words, each the next; 0 for none.
@@ -82,13 +84,13 @@ class GraphCache(StructureCache):
         self.words = torch.maximum(self.words, words)
         if first_vectors is not None:
             rows = words.nonzero().squeeze(1)
-            self._place(rows, words[rows], *(vectors[rows] for vectors in first_vectors))
+            self._keep(rows, words[rows], *(vectors[rows] for vectors in first_vectors))
             self.represented = torch.maximum(self.represented, words)
 
     def _with_room(self, words: torch.Tensor) -> DependencyGraphs:
         needed = int(words.max())
-        room = self.graphs.arcs.shape[-1] - 1
-        return self.graphs if needed <= room else self.graphs.with_room(max(needed, room + _ROOM))
+        capacity = self.graphs.arcs.shape[-1] - 1
+        return self.graphs if needed <= capacity else self.graphs.with_room(max(needed, capacity + _BLOCK))
 
     def update_words(
         self,
@@ -105,9 +107,9 @@ class GraphCache(StructureCache):
         self.append(states=states)
         self.represented = self.words
         if len(words):
-            self._place(rows, words, parents, children)
+            self._keep(rows, words, parents, children)
 
-    def _place(self, rows: torch.Tensor, words: torch.Tensor, parents: torch.Tensor, children: torch.Tensor) -> None:
+    def _keep(self, rows: torch.Tensor, words: torch.Tensor, parents: torch.Tensor, children: torch.Tensor) -> None:
         size = self.graphs.arcs.shape[-1]
         for name, vectors in (("parents", parents), ("children", children)):
             kept = getattr(self, name)
@@ -118,13 +120,27 @@ class GraphCache(StructureCache):
             if kept.requires_grad or vectors.requires_grad:
                 kept = torch.index_put(kept, (rows, words), vectors)  # (B, words + 1, d)
             else:
-                kept[rows, words] = vectors  # nothing is read there before
+                kept[rows, words] = vectors  # in place: nothing has read these entries yet
             setattr(self, name, kept)
 
     def _rebuild(self) -> None:
         self.words = self.word_ids.amax(1)
         self.represented = torch.minimum(self.represented, self.words)
         self.graphs = replay(known_arcs(self.graphs.arcs, self.words), self.features)[1]
+
+
+class GraphLM(Protocol):
+    """The causal language model, as used by beam search and generation."""
+
+    config: GiLTConfig
+    model: Any  # with `feature_embeddings`
+    scorer: DependencyScorer
+
+    def __call__(self, **inputs: Any) -> Any: ...
+    def represent_words(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor: ...
+    def score_word(
+        self, input_ids: torch.Tensor, cache: GraphCache
+    ) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor, torch.Tensor]: ...
 
 
 def insert_words(graphs: DependencyGraphs, words: torch.Tensor, arcs: torch.Tensor) -> DependencyGraphs:
@@ -136,5 +152,5 @@ def insert_words(graphs: DependencyGraphs, words: torch.Tensor, arcs: torch.Tens
 
 def known_arcs(graph: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
     """The arcs among the first `words` words, `(batch_size,)`, of graphs `(batch_size, n + 1, n + 1)`."""
-    known = torch.arange(graph.shape[-1], device=graph.device) <= words.unsqueeze(1)
-    return graph.bool() & known.unsqueeze(1) & known.unsqueeze(2)
+    is_word = torch.arange(graph.shape[-1], device=graph.device) <= words.unsqueeze(1)
+    return graph.bool() & is_word.unsqueeze(1) & is_word.unsqueeze(2)

@@ -71,6 +71,6 @@ def last_states(hidden_states: torch.Tensor, attention_mask: torch.Tensor | None
     """States `(batch_size, hidden_size)` of the last tokens that are no padding."""
     if attention_mask is None:
         return hidden_states[:, -1]
-    places = torch.arange(hidden_states.shape[1], device=hidden_states.device)
-    last = (places * (attention_mask[:, -len(places) :] != 0)).argmax(1)
+    positions = torch.arange(hidden_states.shape[1], device=hidden_states.device)
+    last = (positions * (attention_mask[:, -len(positions) :] != 0)).argmax(1)
     return hidden_states[torch.arange(len(last), device=last.device), last]

@@ -43,7 +43,7 @@ class GiLTConfig(StructuredLMConfig):
         scorer_diagonal (`bool`, defaults to `False`):
             Whether the matrices of the biaffine form and of the count classifier are diagonal (the release), not full.
         scorer_middle_layer (`int`, *optional*, defaults to `num_hidden_layers // 2`):
-            The layer whose output the scorer reads beside that of the last but one; one more in the release.
+            The layer whose output the scorer reads in addition to the last but one; one more in the release.
         scorer_position_maps (`bool`, defaults to `False`):
             Whether the sinusoids of distances go through a linear map for each role, as in the release.
         count_self_pair (`bool`, defaults to `False`):
@@ -102,7 +102,7 @@ class GiLTConfig(StructuredLMConfig):
 
     @property
     def tape_features(self) -> TapeFeatures:
-        """What is read from graphs."""
+        """The features read from graphs."""
         return TapeFeatures(self.graph_features, self.degree_weights, self.distance_weights, self.max_feature_value)
 
     @property
@@ -113,7 +113,7 @@ class GiLTConfig(StructuredLMConfig):
 
     @property
     def abilities(self) -> Abilities:
-        """What the models give and read."""
+        """The structures, inputs and options of the models."""
         plain = Abilities(reads="pieces", reads_sentences=True, max_tokens=self.max_tokens)
         if not self.graph_layers:
             return plain

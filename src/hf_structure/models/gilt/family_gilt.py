@@ -1,4 +1,4 @@
-"""Registry entry of GiLT."""
+"""Registry entry for GiLT."""
 
 from hf_structure.models.families import Family
 

@@ -6,7 +6,7 @@ token is read with the enlarged graph.
 """
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from transformers import GenerationConfig
@@ -17,12 +17,9 @@ from transformers.utils import ModelOutput
 
 from hf_structure.algorithms.beam import Beam
 from hf_structure.algorithms.graph import best_new_arcs
-from hf_structure.models.gilt.cache_gilt import GraphCache
+from hf_structure.models.gilt.cache_gilt import GraphCache, GraphLM
 from hf_structure.models.gilt.outputs_gilt import GraphGenerateBeamOutput, GraphGenerateOutput
 from hf_structure.modules.structured_lm.generation import StructureWriter
-
-if TYPE_CHECKING:
-    from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM
 
 NO_WORD, GOES_ON, BEGINS = range(3)
 
@@ -32,7 +29,7 @@ class GraphWriter(StructureWriter):
     Builds the graphs of texts while their tokens are read one by one.
 
     Args:
-        kinds (`torch.LongTensor` of shape `(vocab_size,)`): What tokens do with words, from [`token_kinds`].
+        kinds (`torch.LongTensor` of shape `(vocab_size,)`): How tokens relate to words, from [`token_kinds`].
         sample (`bool`, *optional*): Whether the number of a word's arcs is sampled, or the likeliest one; by default
             as the text.
         num_beams (`int`): How many graphs of each text are kept.
@@ -60,7 +57,7 @@ class GraphWriter(StructureWriter):
     @classmethod
     def of(
         cls,
-        model: "GiLTForCausalLM",
+        model: GraphLM,
         sample: bool | None,
         kwargs: dict[str, Any],
         word_starts: torch.Tensor | None = None,
@@ -72,7 +69,7 @@ class GraphWriter(StructureWriter):
             raise ValueError("a graph needs the word of each token: pass `word_ids` of shape (batch_size, seq_len)")
         return cls(token_kinds(model.config, kwargs.get("tokenizer"), word_starts), sample, num_graph_beams)
 
-    def cache_for(self, model: "GiLTForCausalLM", cache: Cache | None) -> GraphCache:
+    def cache_for(self, model: GraphLM, cache: Cache | None) -> GraphCache:
         return GraphCache.of(cache, model.config.tape_features)
 
     def begin(self, config: GenerationConfig, mode: GenerationMode, cache: GraphCache) -> None:
@@ -90,16 +87,16 @@ class GraphWriter(StructureWriter):
         if config.pad_token_id is not None:
             self.kinds[config.pad_token_id] = NO_WORD
 
-    def read(self, model: "GiLTForCausalLM", inputs: dict, is_prompt: bool) -> dict:
+    def read(self, model: GraphLM, inputs: dict, is_prompt: bool) -> dict:
         inputs.pop("position_ids", None)  # of all new tokens, which are read one by one
         self.prompt = self.prompt or dict(inputs)
         self.kinds = self.kinds.to(inputs["input_ids"].device)
         return self.read_tokens(model, inputs, sample=bool(self.sample) and not is_prompt)
 
-    def read_tokens(self, model: "GiLTForCausalLM", inputs: dict, sample: bool = False) -> dict:
+    def read_tokens(self, model: GraphLM, inputs: dict, sample: bool = False) -> dict:
         """
-        Reads all tokens but the last; returns what to call `forward` with for that one. `inputs` are the arguments for
-        all of them; `word_ids` and `graph`, if any, are those of the prompt, from its first token.
+        Reads all tokens but the last; returns the arguments of `forward` for that one. `inputs` are the arguments for
+        all of them; `word_ids` and `graph`, if any, cover the prompt, from its first token.
         """
         cache = inputs["cache"]
         ids = inputs["input_ids"]
@@ -113,34 +110,34 @@ class GraphWriter(StructureWriter):
         if self.num_beams > 1 and self.beam is None:
             self.beam = Beam.start(len(ids), ids.device)
         if graph is not None and start < given:  # tokens of a given graph are read at once
-            known = min(end, given)
-            seen = None if mask is None else mask[:, :known]
-            prompt = {**inputs, "input_ids": ids[:, : known - start], "attention_mask": seen}
-            prompt |= {"graph": graph, "word_ids": word_ids[:, start:known]}
-            if known == end:
+            middle = min(end, given)
+            seen = None if mask is None else mask[:, :middle]
+            prompt = {**inputs, "input_ids": ids[:, : middle - start], "attention_mask": seen}
+            prompt |= {"graph": graph, "word_ids": word_ids[:, start:middle]}
+            if middle == end:
                 return prompt
             self.mix(model(**prompt, return_dict=True).logits[:, -1])
-            return self.read_tokens(model, {**inputs, "input_ids": ids[:, known - start :]}, sample)
+            return self.read_tokens(model, {**inputs, "input_ids": ids[:, middle - start :]}, sample)
         if start == 0:
             self._check_beginning(ids, mask, word_ids)
-        for place in range(start, end):
-            if place > start:
+        for position in range(start, end):
+            if position > start:
                 self.mix(model(**inputs, return_dict=True).logits[:, -1])
-            words = word_ids[:, place] if place < given else None
-            seen = None if mask is None else mask[:, : place + 1]
-            inputs |= self.read_token(model, cache, ids[:, place - start], seen, words, sample)
+            words = word_ids[:, position] if position < given else None
+            seen = None if mask is None else mask[:, : position + 1]
+            inputs |= self.read_token(model, cache, ids[:, position - start], seen, words, sample)
         return inputs
 
     def read_token(
         self,
-        model: "GiLTForCausalLM",
+        model: GraphLM,
         cache: GraphCache,
         tokens: torch.Tensor,
         mask: torch.Tensor | None = None,
         words: torch.Tensor | None = None,
         sample: bool = False,
     ) -> dict:
-        """Puts the words that tokens `(batch_size,)` begin into the graphs; what to call `forward` with."""
+        """Adds the words that tokens `(batch_size,)` begin to the graphs; returns the arguments of `forward`."""
         rows = slice(None) if self.beam is None else self.beam.sentences
         tokens = tokens[rows]
         words = self._words(cache, tokens) if words is None else words[rows]
@@ -175,8 +172,8 @@ class GraphWriter(StructureWriter):
 
     def mix(self, logits: torch.Tensor) -> torch.Tensor:
         """
-        What all graphs of a text together say of its next token, `(batch_size, vocab_size)`: the mean of the
-        probabilities by the logits `(rows, vocab_size)` after each graph, weighted by those of text and graph.
+        Log-probabilities of each text's next token, `(batch_size, vocab_size)`: the mean of the predictions after each
+        of its graphs, from logits `(rows, vocab_size)`, weighted by the probabilities of text and graph.
         """
         if self.beam is None:
             return logits
@@ -206,15 +203,15 @@ class GraphWriter(StructureWriter):
                 "tokenizer's beginning token"
             )
 
-    def finish(self, model: "GiLTForCausalLM", result: GenerateOutput) -> ModelOutput:
-        """The graphs beside the text. The last token has not been read, but its word is in them."""
+    def finish(self, model: GraphLM, result: GenerateOutput) -> ModelOutput:
+        """Adds the graphs to the output. The last token has not been read, but its word is in them."""
         sequences = result.sequences
         if self.token_beams > 1:  # what was finished before the others is no longer in the cache
             last = self._read_again(model, sequences)
             cache = last["cache"]
         else:
             cache = copy.copy(self.cache_for(model, result.cache))
-            cache.layers = []  # of no use any more: not to be moved
+            cache.layers = []  # no longer needed: reordering would copy it
             last = self.read_token(model, cache, sequences[:, -1], sample=bool(self.sample))
         word_ids = torch.cat([cache.word_ids, last["word_ids"]], dim=1)  # (rows, sequence_length)
         graphs: dict[str, Any] = {"graphs": last["graph"], "word_ids": word_ids}
@@ -228,7 +225,7 @@ class GraphWriter(StructureWriter):
         return GraphGenerateOutput(**result, **graphs)
 
     @torch.no_grad()
-    def _read_again(self, model: "GiLTForCausalLM", sequences: torch.Tensor) -> dict:
+    def _read_again(self, model: GraphLM, sequences: torch.Tensor) -> dict:
         """Reads whole texts but their last tokens, greedily; the prompts' mask, words and graphs are kept."""
         repeats = len(sequences) * self.token_beams // len(self.prompt["input_ids"])
         rows = torch.arange(len(sequences), device=sequences.device) // repeats * self.token_beams
@@ -268,6 +265,6 @@ def token_kinds(config, tokenizer=None, word_starts: torch.Tensor | None = None)
 
 
 def cut(graph: torch.Tensor, words: int) -> torch.Tensor:
-    """Graphs with room for exactly so many words."""
+    """Cuts or pads graphs to exactly so many words."""
     missing = words + 1 - graph.shape[-1]
     return torch.nn.functional.pad(graph, (0, missing, 0, missing))  # (B, words + 1, words + 1)

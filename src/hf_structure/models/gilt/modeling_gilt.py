@@ -4,6 +4,8 @@ Graph-Infused Layers Transformer (Huang et al., "GiLT: Augmenting Transformer La
 A causal language model that builds a dependency graph over its words, and lets the graph bias its attention. The
 backbone is a Transformer-XL of its own or a pretrained model of transformers on which the graphs are grafted. Equation
 numbers are the paper's.
+
+Dimensions: B texts, n words (n + 1 with the root), Q new tokens, keys all tokens, F features of graphs, k graphs.
 """
 
 import math
@@ -71,7 +73,7 @@ class GiLTPreTrainedModel(StructuredPreTrainedModel):
     def _init_weights(self, module: nn.Module):
         super()._init_weights(module)
         if isinstance(module, GraphKeys):
-            # Grafted, a graph says nothing at first; its embeddings do, so that the gradient gets through.
+            # When grafted, zero the fusion but not the embeddings, so that gradients flow.
             fan = self.config.num_hidden_layers * module.fusion.shape[:2].numel()
             std = math.sqrt(2 / fan) if self.config.base_config is None else 0.0
             init.normal_(module.fusion, std=std)
@@ -120,7 +122,7 @@ class GiLTModel(StructuredModelMixin, GiLTPreTrainedModel):
                 `graph[b, h, d]` says that word `h` (0 is the root) is a head of word `d`. A token knows the arcs among
                 the words up to its own. Without a graph, the model is the backbone.
             tapes (`torch.ByteTensor` of shape `(batch_size, features, words + 1, words + 1)`, *optional*):
-                What [`prefix_tapes`] makes of the graph, where it is known already.
+                The result of [`prefix_tapes`] for the graph, if it has been computed already.
 
         Raises:
             ValueError: not one of `input_ids` and `inputs_embeds`; a graph without a word for each token, in a model
@@ -202,7 +204,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         **kwargs,
     ) -> GiLTCausalLMOutput:
         """
-        Arguments are those of [`GiLTModel.forward`] and [`StructuredLMMixin`].
+        Takes the arguments of [`GiLTModel.forward`] and [`StructuredLMMixin`].
 
         The loss is eq. 6 for every sentence, weighted by its number of tokens: the sum of the tokens' cross-entropies,
         plus for each sentence that number times the weighted means of the arcs' and the counts' losses (arcs: those
@@ -244,16 +246,16 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         first_vectors = self.scorer.represent(self.represent_words(cache.states[:, -1], input_ids))
         batch, size = cache.parents.shape[:2]
         older = (cache.parents.flatten(0, 1), cache.children.flatten(0, 1))  # (B * (n + 1), 2 * scorer_hidden_size)
-        places = torch.arange(batch * size, device=cache.words.device).view(batch, size)  # (B, n + 1)
+        indices = torch.arange(batch * size, device=cache.words.device).view(batch, size)  # (B, n + 1)
         tape = cache.graphs.tape(cache.words)[..., :size]
         distances = size + 1
-        if torch.is_grad_enabled():  # which is to go through the terms: not those of the cache
+        if torch.is_grad_enabled():  # the cached terms would cut the gradient
             terms = self.scorer.terms(distances, cache.words.device)
         else:
             if cache.terms is None or cache.terms.distances < distances:
                 cache.terms = self.scorer.terms(max(2 * distances, 128), cache.words.device)
             terms = cache.terms
-        return first_vectors, *self.scorer.step(first_vectors, cache.words + 1, older, places, tape, terms)
+        return first_vectors, *self.scorer.step(first_vectors, cache.words + 1, older, indices, tape, terms)
 
     def decode(
         self,
@@ -269,8 +271,8 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         """
         The likeliest graphs of sentences that a beam finds.
 
-        The probability of a graph is its share in the beam's, p(x, y) / sum over y' of p(x, y'), and that of an arc is
-        the sum of the probabilities of the graphs in the beam that have it.
+        The probability of a graph is its share of the beam, p(x, y) / sum over y' of p(x, y'); the probability of an
+        arc is summed over the graphs in the beam that have it.
 
         Args:
             input_ids, attention_mask, word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`):
@@ -313,10 +315,10 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
             cache.update_words(**words)
         if tapes is None or past is not None:
             return None
-        places = (words["rows"], words["words"])
+        indices = (words["rows"], words["words"])
         nothing = words["parents"].new_zeros(len(tapes), tapes.shape[-1], words["parents"].shape[-1])
-        parents = torch.index_put(nothing, places, words["parents"])  # (B, n + 1, 2 * scorer_hidden_size)
-        children = torch.index_put(nothing, places, words["children"])  # the same
+        parents = torch.index_put(nothing, indices, words["parents"])  # (B, n + 1, 2 * scorer_hidden_size)
+        children = torch.index_put(nothing, indices, words["children"])  # the same
         return self.scorer(parents, children, tapes, mask_padding(word_ids, mask).amax(1))
 
     def represent_words(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
@@ -333,6 +335,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         states = [hidden_states[layer].to(tokens.device) for layer in self.config.scorer_layers]
         states = torch.cat(states, dim=-1)  # (B, Q, 2 * hidden_size)
         states = mask_padding(states, attention_mask)
+        # In generation, words are represented before their first tokens are read: there is nothing to do.
         if cache is not None and torch.equal(cache.represented, cache.words):
             none = cache.words[:0]
             nothing = cache.parents[:0, 0]  # (0, 2 * scorer_hidden_size)
@@ -342,9 +345,9 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         starts = (word_ids > 0) & (word_ids != nn.functional.pad(word_ids, (1, 0))[:, :-1])
         if cache is not None:
             starts &= word_ids > cache.represented.unsqueeze(1)
-        rows, places = starts.nonzero(as_tuple=True)
+        rows, indices = starts.nonzero(as_tuple=True)
         words = word_ids[starts]
-        before = torch.cat([before, states], dim=1)[rows, places]  # (words, 2 * hidden_size)
+        before = torch.cat([before, states], dim=1)[rows, indices]  # (words, 2 * hidden_size)
         parents, children = self.scorer.represent(self.represent_words(before, tokens[starts]))
         if cache is None:  # the roots, too, in front
             root_parent, root_child = (vector.expand(len(states), -1) for vector in self.scorer.root_vectors())
@@ -366,7 +369,8 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         arcs = nn.functional.binary_cross_entropy_with_logits(scores, graph.to(scores.dtype), reduction="none")
         arcs = arcs.masked_fill(~possible, 0.0)
         gold = new_arcs(graph.bool()).flatten(2).sum(2)[:, 1:].clamp(max=self.config.max_new_arcs)  # (B, n)
-        is_word = possible[:, 0, 1:]  # any word can hang on the root
+        # Any word can be attached to the root, so that the root's row tells words from padding.
+        is_word = possible[:, 0, 1:]  # (B, n)
         counts = nn.functional.cross_entropy(count_logits.transpose(1, 2), gold, reduction="none")  # (B, n)
         arc_means = arcs.sum((1, 2)) / possible.sum((1, 2)).clamp(min=1)
         count_means = counts.masked_fill(~is_word, 0.0).sum(1) / is_word.sum(1).clamp(min=1)
@@ -377,7 +381,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
 def _selected(
     states: tuple[torch.Tensor | None, ...] | None, wanted: bool | int | list[int]
 ) -> tuple[torch.Tensor | None, ...] | None:
-    """Hidden states as transformers gives them: all, or those of some layers and None for the others."""
+    """Hidden states as transformers gives them: all, or some layers' and None for the others."""
     if states is None or wanted is True:
         return states
     chosen = selected_hidden_states(wanted)

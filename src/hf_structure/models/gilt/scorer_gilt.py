@@ -1,24 +1,13 @@
 """
 GiLT's dependency scorer (sections 3.1 and 3.2): the arcs between a word and all before it, and how many there are.
 
-A pair of words is scored when the newer one, i, is known. In the pair form, for all words j before it and itself, with
-the first and second perceptrons of both roles, sinusoids r and the embeddings of the values of features,
-
-    pe_j = parent_second(parent_first(w_j) + r(i - j) + sum_f parent_features[f, tape[f, j]])
-    ce_j = child_second(child_first(w_j) + r(i - j) + sum_f child_features[f, tape[f, j]])
-
-    logit of j -> i = pe_j . W_p ce_i,    logit of i -> j = pe_i . W_p ce_j                                         (2)
-    logits of the count = counts((pe_i * W_s sum_j ce_j + sum_j pe_j * W_s ce_i) / sqrt(2i - 1))                    (3)
-
-summed over j < i, where the root, j = 0, is no child; the features of i itself are 0. What follows is the same, but
-faster. The newer word's vectors depend on no other word; only those of the older words need the second perceptron for
-every pair. What it reads there is a sum of few vectors. With x~ for a vector without its mean, g and b for weight and
-bias of the layer norm,
+The equations in their simple form, pair by pair, are in `hf_structure.models.gilt.naive`. Here is the same, but
+faster. Only the vectors of older words need the second perceptron for every pair, and its input z is a sum of few
+vectors x. With x~ for a vector without its mean, and g and b for the weight and bias of the layer norm,
 
     W1 LN(z) + b1 = (sum of W1 (g * x~)) / deviation + W1 b + b1,    deviation^2 = mean (sum of x~)^2
 
-where z is the sum of the x, so that each vector is mapped once, and what a pair of words gives is a sum of what is
-looked up. It needs no second map either:
+so that each x is mapped once, and a pair of words only needs a sum of lookups; nor does it need the second map:
 
     q . (W2 h + b2) = (W2^T q) . h + q . b2,    sum_j (W2 h_j + b2) = W2 (sum_j h_j) + n b2
 """
@@ -46,7 +35,7 @@ def perceptron(size: int, out_size: int) -> nn.Sequential:
 
 
 class RoleTerms(NamedTuple):
-    """What a second perceptron reads beside first vectors, and its second map."""
+    """The inputs of a second perceptron apart from first vectors, and its second map."""
 
     table: torch.Tensor  # (distances + features * values, 2 * scorer_hidden_size): sinusoids and embeddings, as terms
     itself: torch.Tensor  # (1, 2 * scorer_hidden_size): the terms of a word and itself, summed
@@ -56,7 +45,7 @@ class RoleTerms(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What both read; they depend on the parameters only, and on how many distances there are."""
+    """Precomputed terms; depend only on the parameters and the number of distances."""
 
     roles: Sequence[RoleTerms]  # for parents, and for children
     distances: int
@@ -67,8 +56,8 @@ class DependencyScorer(nn.Module):
     """
     Biaffine scores of arcs and a classifier of their number.
 
-    A word is represented by its *first vectors*, for its roles as parent and as child: what the first perceptrons make
-    of it, as a term x~, W1 (g * x~) of what the second ones read.
+    A word is represented by its *first vectors*, as parent and as child: the outputs of the first perceptrons, as
+    terms x~, W1 (g * x~) of the second ones' input.
     """
 
     def __init__(self, config: GiLTConfig):
@@ -110,9 +99,7 @@ class DependencyScorer(nn.Module):
         init.normal_(self.count_matrix, std=count_std)
 
     def represent(self, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """
-        First vectors, as parent and as child, `(..., 2 * scorer_hidden_size)`, of words `(..., 3 * hidden_size)`.
-        """
+        """First vectors `(..., 2 * scorer_hidden_size)`, as parent and child, of words `(..., 3 * hidden_size)`."""
         return as_term(self._second(0), self.parent_first(words)), as_term(self._second(1), self.child_first(words))
 
     @by_call
@@ -164,7 +151,7 @@ class DependencyScorer(nn.Module):
             terms,
             self._queries(*new, terms),
             step=row * (size - 1) + newer - 1,
-            place=row * size + older,
+            index=row * size + older,
             keys=self._keys(newer - older, tapes[row, :, newer - 1, older], terms),  # before the newer word's own arcs
             is_word=is_word,
         )
@@ -180,7 +167,7 @@ class DependencyScorer(nn.Module):
         new: tuple[torch.Tensor, torch.Tensor],
         newer: torch.Tensor,
         older: tuple[torch.Tensor, torch.Tensor],
-        places: torch.Tensor,
+        indices: torch.Tensor,
         tape: torch.Tensor,
         terms: Terms,
     ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -192,16 +179,16 @@ class DependencyScorer(nn.Module):
             new (pair of `torch.FloatTensor` of shape `(batch_size, 2 * scorer_hidden_size)`): First vectors of the new
                 words, as parents and as children.
             newer (`torch.LongTensor` of shape `(batch_size,)`): Their numbers, from 1.
-            older (pair of `torch.FloatTensor` of shape `(places, 2 * scorer_hidden_size)`): First vectors of words.
-            places (`torch.LongTensor` of shape `(batch_size, n + 1)`): Where those of each sentence's are.
+            older (pair of `torch.FloatTensor` of shape `(number, 2 * scorer_hidden_size)`): First vectors of words.
+            indices (`torch.LongTensor` of shape `(batch_size, n + 1)`): Rows of `older` for each sentence's words.
             tape (`torch.ByteTensor` of shape `(batch_size, features, n + 1)`): The tape after the word before.
             terms ([`Terms`]): The other terms, for distances up to the largest of `newer`.
         """
-        position = torch.arange(places.shape[1], device=places.device)
+        position = torch.arange(indices.shape[1], device=indices.device)
         is_parent = position < newer.unsqueeze(1)
         are_older = (is_parent, is_parent & (position > 0))
         distances = (newer.unsqueeze(1) - position).clamp(min=0)  # (B, n + 1)
-        pairs, pair = self._distinct(places, distances, tape, terms, is_parent)
+        pairs, pair = self._distinct(indices, distances, tape, terms, is_parent)
         lookup = Lookup(pair)
         own = self._newer(*new, terms)
         arcs = []
@@ -214,24 +201,25 @@ class DependencyScorer(nn.Module):
         return torch.stack(arcs, dim=1), self._count(own, sums, newer, terms)  # (B, 2, n + 1), (B, max_new_arcs + 1)
 
     def _distinct(
-        self, places: torch.Tensor, distances: torch.Tensor, tape: torch.Tensor, terms: Terms, is_pair: torch.Tensor
+        self, indices: torch.Tensor, distances: torch.Tensor, tape: torch.Tensor, terms: Terms, is_pair: torch.Tensor
     ) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor]:
         """
-        Pairs that are the same for several hypotheses are one: their places and keys, and which of them each
-        `(batch_size, n + 1)` is.
+        Merges pairs that several hypotheses share; returns their indices and keys, and the number of the pair at each
+        `(batch_size, n + 1)`.
         """
-        code = places * terms.distances + distances
-        for feature in tape.unbind(1):  # bytes, at most three: with 2**39 places times distances, codes fit in 64 bits
+        code = indices * terms.distances + distances
+        # Features are bytes, at most three: with 2**39 indices times distances, codes fit in 64 bits.
+        for feature in tape.unbind(1):
             code = code * self.num_values + feature
         codes, pair = code.masked_fill(~is_pair, 0).unique(return_inverse=True)
         number = torch.arange(pair.numel(), device=pair.device)
         example = torch.empty_like(codes).scatter(0, pair.flatten(), number)  # any that has the code
         values = tape.transpose(1, 2).flatten(0, 1)[example]  # (pairs, features)
         keys = self._keys(distances.flatten()[example], values, terms)  # (pairs, 1 + F)
-        return (places.flatten()[example], keys), pair  # (pairs,)
+        return (indices.flatten()[example], keys), pair  # (pairs,)
 
     def _keys(self, distances: torch.Tensor, values: torch.Tensor, terms: Terms) -> torch.Tensor:
-        """Places `(pairs, 1 + features)` of the terms of pairs, from values `(pairs, features)`."""
+        """Rows `(pairs, 1 + features)` of the table of terms, for pairs with values `(pairs, features)`."""
         zeros = terms.distances + self.num_values * torch.arange(self.num_features, device=values.device)
         return torch.cat([distances.unsqueeze(1), values.long() + zeros], dim=1)  # (pairs, 1 + F)
 
@@ -245,10 +233,10 @@ class DependencyScorer(nn.Module):
         second = self.child_second if role else self.parent_second
         return cast(Parts, tuple(second))
 
-    def _hidden_of_pairs(self, role: int, words, terms: Terms, place, keys) -> torch.Tensor:
-        """What the second perceptrons' ReLU gives for pairs, `(pairs, scorer_hidden_size)`."""
+    def _hidden_of_pairs(self, role: int, words, terms: Terms, index, keys) -> torch.Tensor:
+        """Hidden units of the second perceptron for pairs, `(pairs, scorer_hidden_size)`."""
         others = nn.functional.embedding_bag(keys, terms.roles[role].table, mode="sum")
-        sums = words.index_select(0, place).add_(others)  # (pairs, 2 * scorer_hidden_size)
+        sums = words.index_select(0, index).add_(others)  # (pairs, 2 * scorer_hidden_size)
         return self._hidden(role, sums, terms)
 
     def _hidden(self, role: int, sums: torch.Tensor, terms: Terms) -> torch.Tensor:
@@ -260,7 +248,7 @@ class DependencyScorer(nn.Module):
     def _queries(
         self, parents: torch.Tensor, children: torch.Tensor, terms: Terms
     ) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """What hidden units of older parents, then children, are compared with, and what is added (eq. 2)."""
+        """Queries for the hidden units of older parents, then children, and constants to add (eq. 2)."""
         matrix = self.arc_matrix
         transposed = matrix if matrix.dim() == 1 else matrix.T
         queries = (times(matrix, children), times(transposed, parents))
@@ -286,12 +274,12 @@ class DependencyScorer(nn.Module):
             sums = sums + parts
         return torch.cat(arcs_in), torch.cat(arcs_out), *sums
 
-    def _pairs(self, older, terms, queries, step, place, keys, is_word) -> tuple[torch.Tensor, ...]:
+    def _pairs(self, older, terms, queries, step, index, keys, is_word) -> tuple[torch.Tensor, ...]:
         """One chunk of pairs: their arcs, and sums `(2, steps, scorer_hidden_size)`."""
         arcs = []
         sums = []
         for role, (query, constant) in enumerate(queries):
-            hidden = self._hidden_of_pairs(role, older[role], terms, place, keys)
+            hidden = self._hidden_of_pairs(role, older[role], terms, index, keys)
             arcs.append(((hidden * query[step]).sum(-1) + constant[step]).float())
             if role:
                 hidden = hidden * is_word.unsqueeze(-1)
@@ -322,12 +310,12 @@ class DependencyScorer(nn.Module):
 
 
 def times(matrix: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
-    """A matrix, or one of which the diagonal is given, times each of the vectors `(..., size)`."""
+    """Multiplies vectors `(..., size)` by a full or diagonal matrix."""
     return vectors * matrix if matrix.dim() == 1 else vectors @ matrix.T
 
 
 def as_term(second: Parts, vectors: torch.Tensor) -> torch.Tensor:
-    """Vectors `(..., size)` as terms of what a second perceptron reads: x~ and W1 (g * x~), `(..., 2 * size)`."""
+    """Vectors `(..., size)` as terms of a second perceptron's input: x~ and W1 (g * x~), `(..., 2 * size)`."""
     norm, linear = second[:2]
     centred = vectors - vectors.mean(-1, keepdim=True)
     return torch.cat([centred, without_bias(linear, scaled(norm, centred)).to(centred.dtype)], dim=-1)

@@ -1,12 +1,12 @@
 """
-Which constituent the next token is reduced with (section 3.2): a distribution over the last tokens of constituents.
+Attachments (section 3.2): a distribution over the last tokens of the constituents to reduce the next token with.
 
-A token `k` that is known, but not read yet, is compared with the last layer's states of the tokens before:
+A token `k` that has been chosen, but not read yet, is compared with the last layer's states of the tokens before:
 
     logit(k, j) = u_k . (W_h h_j + d[W_{k-1}[j]] + W_p r_{k-j}) / sqrt(size),    u_k = MLP([h_{k-1}; x_k])
 
 where W_{k-1} is the tape of the token before, d an embedding of depths and r are sinusoids. For `j = k`, no reduction,
-there is another perceptron of the same input in the place of the first two terms.
+another perceptron of the same input replaces the first two terms.
 """
 
 from typing import cast
@@ -60,6 +60,7 @@ class AttachmentScorer(nn.Module):
         shift = self.shift_mlp(inputs)
         token = torch.arange(keys.shape[1], device=keys.device)
         distance = token[-inputs.shape[1] :].unsqueeze(1) - token
+        # All depths are scored once, and looked up for each pair: there are fewer depths than pairs.
         by_depth = query @ all_rows(self.depths, query.device).to(query.dtype).T  # (B, Q, max_depth + 1)
         scores = query @ keys.transpose(1, 2) + by_depth.gather(-1, tapes.clamp(max=self.max_depth))  # (B, Q, tokens)
         scores = torch.where(distance == 0, (query * shift).sum(-1, keepdim=True), scores)

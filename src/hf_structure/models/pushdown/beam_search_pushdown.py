@@ -9,33 +9,30 @@ that the token can be reduced with, and none:
 Attachments and trees are one to one: what is not pruned is counted once.
 """
 
-from typing import TYPE_CHECKING
-
 import torch
 
 from hf_structure.algorithms.beam import Beam
 from hf_structure.algorithms.stack import Stacks
+from hf_structure.models.pushdown.cache_pushdown import StackLM
 from hf_structure.models.pushdown.outputs_pushdown import StackBeamOutput
 from hf_structure.modules.structured_lm.hypotheses import Hypotheses
 from hf_structure.modules.structured_lm.search_cache import SharedRows
 from hf_structure.modules.structured_lm.tape_attention import TapeLookup
 
-if TYPE_CHECKING:
-    from hf_structure.models.pushdown.modeling_pushdown import PushdownLMForCausalLM
-
 
 class StackHypotheses(Hypotheses):
     """Hypotheses with their stacks."""
 
-    model: "PushdownLMForCausalLM"
+    model: StackLM
     output_class = StackBeamOutput
 
-    def __init__(self, model: "PushdownLMForCausalLM", ids: torch.Tensor, most: int):
+    def __init__(self, model: StackLM, ids: torch.Tensor, most: int):
         super().__init__(model, ids, most)
         self.is_last = model.is_end(ids)
         self.embedded = model.get_input_embeddings()(ids)
         self.stacks = Stacks.empty(len(ids), ids.shape[1], ids.device)
         self.attachments = torch.zeros_like(ids)  # (rows, seq_len): what the stacks come from
+        # Stored once for all hypotheses that branch from the one that has read the token.
         self.keys = SharedRows(torch.zeros_like(ids), ids.shape[1] * most)  # what the scorer makes of tokens, "keys"
 
     @classmethod
@@ -46,39 +43,40 @@ class StackHypotheses(Hypotheses):
     def structures(self) -> torch.Tensor:
         return self.attachments
 
-    def branch(self, beam: Beam, place: int, beam_size: int) -> Beam:
+    def branch(self, beam: Beam, position: int, beam_size: int) -> Beam:
         """A new token is reduced with some constituents, or none."""
         attachments = torch.zeros_like(beam.sentences)
-        if place:
-            log_probs = self.score(place, beam.sentences).log_softmax(-1)
+        # The first token has nothing to be reduced with.
+        if position:
+            log_probs = self.score(position, beam.sentences).log_softmax(-1)
             beam, origins, choices = beam.branch(log_probs, beam_size)
             self.select(origins)
-            attachments = place - choices
-        self.stacks = self.stacks.push(place, attachments)
-        self.attachments[:, place] = attachments
+            attachments = position - choices
+        self.stacks = self.stacks.push(position, attachments)
+        self.attachments[:, position] = attachments
         return beam
 
-    def score(self, place: int, sentences: torch.Tensor) -> torch.Tensor:
-        """Logits `(rows, place + 1)` of what the tokens at a place, not read yet, are reduced with."""
-        so_far = slice(place + 1)
-        candidates = self.stacks.candidates(place, self.is_last[sentences, place])[:, so_far]
+    def score(self, position: int, sentences: torch.Tensor) -> torch.Tensor:
+        """Logits `(rows, position + 1)` of what the tokens at a position, not read yet, are reduced with."""
+        so_far = slice(position + 1)
+        candidates = self.stacks.candidates(position, self.is_last[sentences, position])[:, so_far]
         logits = self.model.scorer(
             self.last.unsqueeze(1),
-            self.embedded[sentences, place].unsqueeze(1),
-            self.keys.tables["keys"][self.keys.places[:, so_far]],  # (rows, place + 1, attachment_size)
+            self.embedded[sentences, position].unsqueeze(1),
+            self.keys.tables["keys"][self.keys.indices[:, so_far]],  # (rows, position + 1, attachment_size)
             self.stacks.depths[:, None, so_far],
         )
         return logits.squeeze(1).masked_fill(~candidates, -torch.inf)
 
-    def lookup(self, place: int, sentences: torch.Tensor) -> TapeLookup:
+    def lookup(self, position: int, sentences: torch.Tensor) -> TapeLookup:
         deepest = self.model.config.max_depth
-        depths = self.stacks.depths[:, None, None, : place + 1].clamp(max=deepest)  # (rows, 1, 1, place + 1)
+        depths = self.stacks.depths[:, None, None, : position + 1].clamp(max=deepest)  # (rows, 1, 1, position + 1)
         return TapeLookup.of_some(depths, deepest + 1, self.tables)
 
-    def read(self, place: int, sentences: torch.Tensor) -> list[torch.Tensor]:
-        states = super().read(place, sentences)
+    def read(self, position: int, sentences: torch.Tensor) -> list[torch.Tensor]:
+        states = super().read(position, sentences)
         keys = self.model.scorer.token_key(self.last)
-        self.keys.places[:, place] = self.keys.new_places(len(keys))
+        self.keys.indices[:, position] = self.keys.new_indices(len(keys))
         self.keys.keep("keys", keys)
         return states
 

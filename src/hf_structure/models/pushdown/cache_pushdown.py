@@ -1,8 +1,13 @@
 """The cache of a Pushdown-LM that reads or builds stacks: keys and values, and the stacks so far."""
 
+from typing import Any, Protocol
+
 import torch
+from torch import nn
 
 from hf_structure.algorithms.stack import Stacks, replay_stacks
+from hf_structure.models.pushdown.attachments_pushdown import AttachmentScorer
+from hf_structure.models.pushdown.configuration_pushdown import PushdownLMConfig
 from hf_structure.modules.structured_lm.structure_cache import StructureCache
 
 
@@ -31,8 +36,24 @@ class StackCache(StructureCache):
         candidates, tapes, self.stacks = replay_stacks(attachments, is_token, past)
         first = past.with_room(tapes.shape[2]).depths.unsqueeze(1)
         self.append(attachments=attachments, is_token=is_token)
+        # A token is attached before it is read, by the tape of the token before it.
         before = torch.cat([first, tapes[:, :-1]], dim=1)  # (B, Q, tokens)
         return candidates, before, tapes
 
     def _rebuild(self) -> None:
         self.stacks = replay_stacks(self.attachments, self.is_token)[2]
+
+
+class StackLM(Protocol):
+    """The causal language model, as used by beam search and generation."""
+
+    config: PushdownLMConfig
+    scorer: AttachmentScorer
+
+    def get_input_embeddings(self) -> nn.Module: ...
+
+    def is_end(self, input_ids: torch.Tensor) -> torch.Tensor: ...
+
+    def predict_structures(self, input_ids: torch.Tensor, **inputs: Any) -> torch.Tensor: ...
+
+    def score_attachments(self, input_ids: torch.Tensor, cache: StackCache) -> torch.Tensor: ...

@@ -31,7 +31,7 @@ class PushdownLMConfig(StructuredLMConfig):
         attachment_size (`int`, *optional*, defaults to `2 * hidden_size`):
             Width of what attachments are scored with.
         attachment_loss_weight (`float`, defaults to 1.0):
-            Weight of the attachments' loss beside that of the tokens.
+            Weight of the attachments' loss, relative to the tokens'.
 
     Example:
 
@@ -62,7 +62,7 @@ class PushdownLMConfig(StructuredLMConfig):
 
     @property
     def abilities(self) -> Abilities:
-        """What the models give and read."""
+        """The structures, inputs and options of the models."""
         reading = Abilities(reads="pieces", reads_sentences=True, max_tokens=self.max_tokens)
         if not self.stack_layers:
             return reading

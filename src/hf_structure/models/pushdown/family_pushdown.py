@@ -1,4 +1,4 @@
-"""Registry entry of Pushdown-LM."""
+"""Registry entry for Pushdown-LM."""
 
 from hf_structure.models.families import Family
 

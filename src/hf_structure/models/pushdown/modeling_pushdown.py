@@ -5,6 +5,8 @@ A causal language model that builds a binary constituency tree over its tokens, 
 constituents it is reduced with, and lets the depths of tokens in that tree bias its attention. The backbone is the
 Transformer-XL on which Huang et al. ("GiLT") compare with it, or a pretrained model of transformers on which stacks
 are grafted. Equation numbers are the paper's.
+
+Dimensions: B texts, Q new tokens (queries), tokens all tokens so far, n tokens of a whole text, k trees.
 """
 
 import math
@@ -52,7 +54,7 @@ class DepthKeys(TapeKeys):
 
 
 class Replay(NamedTuple):
-    """What the stacks of texts say while their tokens are read."""
+    """The stacks of texts while their tokens are read."""
 
     candidates: torch.Tensor  # (batch_size, queries, tokens): ends of constituents to reduce with; itself for none
     before: torch.Tensor  # (batch_size, queries, tokens): the depths of all tokens before each is read
@@ -68,7 +70,8 @@ class PushdownLMPreTrainedModel(StructuredPreTrainedModel):
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
         super()._init_weights(module)
-        if isinstance(module, DepthKeys):  # grafted, a tape says nothing at first
+        # When grafted, the tape begins without effect, so that the result is the pretrained model.
+        if isinstance(module, DepthKeys):
             std = math.sqrt(2 / self.config.num_hidden_layers) if self.config.base_config is None else 0.0
             init.normal_(module.depths, std=std)
 
@@ -134,11 +137,11 @@ class PushdownLMModel(StructuredModelMixin, PushdownLMPreTrainedModel):
             )
         is_token = mask_padding(torch.ones_like(attachments), attention_mask)
         attachments = mask_padding(attachments, attention_mask)
-        known = StackCache.of(cache)  # raises if there are tokens without a stack
-        candidates, before, tapes = known.push(attachments, is_token)
+        stacks = StackCache.of(cache)  # raises if there are tokens without a stack
+        candidates, before, tapes = stacks.push(attachments, is_token)
         index = tapes.clamp(max=self.config.max_depth).unsqueeze(1)  # (B, 1, queries, tokens)
-        if use_cache or known is cache:
-            return Replay(candidates, before, TapeLookup(index, tables=known.kept_tables)), known
+        if use_cache or stacks is cache:
+            return Replay(candidates, before, TapeLookup(index, tables=stacks.kept_tables)), stacks
         return Replay(candidates, before, TapeLookup(index)), cache
 
 
@@ -179,7 +182,7 @@ class PushdownLMForCausalLM(TreeLMMixin, PushdownLMPreTrainedModel, StructureGen
         **kwargs,
     ) -> PushdownCausalLMOutput:
         """
-        Arguments are those of [`PushdownLMModel.forward`] and [`StructuredLMMixin`].
+        Takes the arguments of [`PushdownLMModel.forward`] and [`StructuredLMMixin`].
 
         The loss is the sum of the cross-entropies of tokens and, weighted, of their attachments. Without attachments
         it is the language model's alone.
@@ -190,7 +193,8 @@ class PushdownLMForCausalLM(TreeLMMixin, PushdownLMPreTrainedModel, StructureGen
         targets = next_tokens(labels, kwargs.pop("shift_labels", None), attention_mask)
         has_loss = targets is not None
         use_cache = self.model.wants_cache(use_cache, cache, has_loss)
-        if attachments is not None:  # here, for the scorer reads the stacks, too
+        # The stacks are replayed here and not in the model, because the scorer reads them, too.
+        if attachments is not None:
             tokens = check_one_input(input_ids, inputs_embeds)
             replay, cache = self.model.replay(tokens, attachments, attention_mask, cache, use_cache)
             kwargs["tape_lookup"] = replay.lookup
@@ -217,6 +221,7 @@ class PushdownLMForCausalLM(TreeLMMixin, PushdownLMPreTrainedModel, StructureGen
                 before = cache.states[:, -1:]
             cache.append(states=states, keys=keys)
             keys = cache.keys
+        # Attachments are scored for the loss alone: generation calls `score_attachments`.
         if wants_logits:
             before = torch.cat([before, states[:, :-1]], dim=1)  # (B, queries, hidden_size)
             logits = self.scorer(before, embedded, keys, replay.before)
@@ -224,7 +229,7 @@ class PushdownLMForCausalLM(TreeLMMixin, PushdownLMPreTrainedModel, StructureGen
 
     def score_attachments(self, input_ids: torch.Tensor, cache: StackCache) -> torch.Tensor:
         """
-        What the next token of each text can be reduced with, before it is read.
+        Scores the attachments of the next token of each text, before it is read.
 
         Args:
             input_ids (`torch.LongTensor` of shape `(batch_size,)`): The next tokens.
@@ -234,12 +239,13 @@ class PushdownLMForCausalLM(TreeLMMixin, PushdownLMPreTrainedModel, StructureGen
             `torch.FloatTensor` of shape `(batch_size, seq_len + 1)`: logits of the tokens that constituents end with,
                 and of no reduction, which is the token itself; `-inf` where there can be none.
         """
-        place = cache.keys.shape[1]
-        stacks = cache.stacks.with_room(place + 1)
+        position = cache.keys.shape[1]
+        stacks = cache.stacks.with_room(position + 1)
         embedded = self.get_input_embeddings()(input_ids).unsqueeze(1)
+        # The scorer reads nothing of a token's own key: it can be empty.
         keys = nn.functional.pad(cache.keys, (0, 0, 0, 1))  # (B, seq_len + 1, attachment_size)
         logits = self.scorer(cache.states[:, -1:], embedded, keys, stacks.depths.unsqueeze(1)).squeeze(1)
-        return logits.masked_fill(~stacks.candidates(place, self.is_end(input_ids)), -torch.inf)
+        return logits.masked_fill(~stacks.candidates(position, self.is_end(input_ids)), -torch.inf)
 
     def _attachment_loss(self, result, attachments, attention_mask) -> torch.Tensor:
         """The sum of the cross-entropies of attachments, weighted."""
@@ -257,9 +263,9 @@ class PushdownLMForCausalLM(TreeLMMixin, PushdownLMPreTrainedModel, StructureGen
         self, structures: torch.Tensor, log_probs: torch.Tensor, word_ids: torch.Tensor, is_token: torch.Tensor
     ) -> DecoderOutput:
         trees = []
-        for attachments, words, known in zip(structures[:, 0], word_ids, is_token, strict=True):
-            words = words[known].tolist()
-            spans = word_spans(attachments_to_spans(attachments[known].tolist()), words)
+        for attachments, words, mask in zip(structures[:, 0], word_ids, is_token, strict=True):
+            words = words[mask].tolist()
+            spans = word_spans(attachments_to_spans(attachments[mask].tolist()), words)
             whole = (0, max(words))
             if max(words) > 1 and whole not in spans:
                 spans.insert(0, whole)
@@ -270,10 +276,10 @@ class PushdownLMForCausalLM(TreeLMMixin, PushdownLMPreTrainedModel, StructureGen
 
 @no_compile  # a question about values
 def check_attachments(logits: torch.Tensor, gold: torch.Tensor) -> None:
-    """Raises `ValueError` unless constituents end at the places `(batch_size, seq_len)`, -100 for padding."""
-    known = gold != -100
+    """Raises `ValueError` unless constituents end at the positions `(batch_size, seq_len)`, -100 for padding."""
+    is_token = gold != -100
     scores = logits.gather(2, gold.clamp(min=0).unsqueeze(2)).squeeze(2)  # (B, n)
     possible = (gold >= 0) & (scores > -torch.inf)
-    if not (possible | ~known).all():
-        text, token = (known & ~possible).nonzero()[0].tolist()
+    if not (possible | ~is_token).all():
+        text, token = (is_token & ~possible).nonzero()[0].tolist()
         raise ValueError(f"the attachment of token {token} of text {text} is to where no constituent ends")

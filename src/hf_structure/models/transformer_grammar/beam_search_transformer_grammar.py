@@ -12,12 +12,11 @@ tree before a word.
 Trees and actions are one to one, unless the configuration says otherwise: what is not pruned is counted once.
 """
 
-from typing import TYPE_CHECKING
-
 import torch
 
 from hf_structure.algorithms.beam import Beam
 from hf_structure.models.transformer_grammar.actions_transformer_grammar import RIGHT_ARC
+from hf_structure.models.transformer_grammar.cache_transformer_grammar import GrammarLM
 from hf_structure.models.transformer_grammar.machine_transformer_grammar import (
     COPY,
     ENDS,
@@ -36,18 +35,15 @@ from hf_structure.modules.structured_lm.backbones import embed
 from hf_structure.modules.structured_lm.hypotheses import LOGIT_ROWS, Hypotheses
 from hf_structure.modules.structured_lm.search_cache import GatheredCache
 
-if TYPE_CHECKING:
-    from hf_structure.models.transformer_grammar.modeling_transformer_grammar import TransformerGrammarForCausalLM
-
 
 class GrammarHypotheses(Hypotheses):
     """Hypotheses with their machines; of what is not seen any more, no key is kept."""
 
-    model: "TransformerGrammarForCausalLM"
+    model: GrammarLM
     output_class = GrammarBeamOutput
     reads_words = True
 
-    def __init__(self, model: "TransformerGrammarForCausalLM", ids: torch.Tensor, words: torch.Tensor, most: int):
+    def __init__(self, model: GrammarLM, ids: torch.Tensor, words: torch.Tensor, most: int):
         super().__init__(model, ids, most)
         self.config = model.config
         if self.config.base_config is not None:
@@ -59,20 +55,21 @@ class GrammarHypotheses(Hypotheses):
         self.machine = Machine.empty(self.config, len(ids), ids.device)  # whose keys are in the columns of the cache
         self.events = torch.zeros_like(ids)  # (rows, length): one more than events, copies left out; 0 for none
         self.lengths = torch.zeros_like(ids[:, 0])  # (rows,): how many events there are
-        self.aside: list[tuple[Machine, torch.Tensor, torch.Tensor, torch.Tensor]] = []
+        self.stashed: list[tuple[Machine, torch.Tensor, torch.Tensor, torch.Tensor]] = []
 
     @classmethod
     def at_tokens(cls, structures: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
         """Events `(batch_size, k, length)` as the actions before each token, `(batch_size, k, tokens, actions)`."""
         events = structures - 1
-        place = torch.arange(events.shape[2], device=events.device)
+        position = torch.arange(events.shape[2], device=events.device)
         is_token = (events == WORD) | (events == PIECE)
         token = is_token.cumsum(2)  # (B, k, length): how many before an action
-        begin = torch.where(is_token, place, -1).cummax(2).values + 1
+        begin = torch.where(is_token, position, -1).cummax(2).values + 1
         is_action = events >= FIRST_ACTION
-        number = (place - begin).masked_fill(~is_action, 0)
+        number = (position - begin).masked_fill(~is_action, 0)
         most = int((number + is_action).max())
         tokens = order.shape[1]
+        # One more column at the end takes what is no action; it is cut off below.
         actions = events.new_full((*events.shape[:2], tokens * most + 1), -1)
         where = (token * most + number).masked_fill(~is_action, tokens * most)
         new = (events - FIRST_ACTION).masked_fill(~is_action, -1)
@@ -84,15 +81,16 @@ class GrammarHypotheses(Hypotheses):
     def structures(self) -> torch.Tensor:
         return self.events
 
-    def predict(self, beam: Beam, place: int, beam_size: int) -> Beam:
-        """Hypotheses take actions until all have predicted the tokens at a place, of which none is read yet."""
+    def predict(self, beam: Beam, position: int, beam_size: int) -> Beam:
+        """Expands actions until every hypothesis predicts the token at `position`."""
         arrived = beam.select(beam.sentences[:0])
         while len(beam):
-            log_probs = self.score(beam.sentences, place)
+            log_probs = self.score(beam.sentences, position)
             origins, choices = (log_probs > -torch.inf).nonzero(as_tuple=True)
             grown = Beam(beam.sentences[origins], beam.log_probs[origins] + log_probs[origins, choices])
+            # Choice 0 is the token itself: these hypotheses have arrived and wait.
             here = (choices == 0).nonzero().squeeze(1)
-            self.set_aside(origins[here])
+            self.stash(origins[here])
             arrived = arrived.join(grown.select(here))
             others = (choices > 0).nonzero().squeeze(1)
             others = others[promising(grown.select(others), arrived, beam_size, len(self.ids))]
@@ -100,34 +98,36 @@ class GrammarHypotheses(Hypotheses):
             self.select(origins[others])
             if len(beam):
                 self.act(choices[others] - 1, beam.sentences)
-        self.take_back()
+        self.pop()
         return arrived
 
-    def branch(self, beam: Beam, place: int, beam_size: int) -> Beam:
-        """The choices have been made: the best are kept."""
+    def branch(self, beam: Beam, position: int, beam_size: int) -> Beam:
+        """Prunes to the beam size; no further branching."""
         rows = (beam.ranks() < beam_size).nonzero().squeeze(1)
         self.select(rows)
         return beam.select(rows)
 
-    def score(self, sentences: torch.Tensor, place: int) -> torch.Tensor:
+    def score(self, sentences: torch.Tensor, position: int) -> torch.Tensor:
         """
-        Log-probabilities `(rows, 1 + actions)` of the tokens at a place of sentences `(rows,)`, and of each action
+        Log-probabilities `(rows, 1 + actions)` of the tokens at a position of sentences `(rows,)`, and of each action
         before; `-inf` for those that lead nowhere.
         """
         legal = self.machine.legal()
-        tokens = self.ids[sentences, place]
+        tokens = self.ids[sentences, position]
+        # Logits of the whole vocabulary are large: some rows at a time.
         parts = zip(*(each.split(LOGIT_ROWS) for each in (self.last, legal, tokens)), strict=True)
         log_probs = torch.cat([self.model.log_probs_next(*part) for part in parts])
-        return log_probs.masked_fill(~self.leads_on(sentences, place, legal), -torch.inf)
+        return log_probs.masked_fill(~self.leads_on(sentences, position, legal), -torch.inf)
 
-    def leads_on(self, sentences: torch.Tensor, place: int, legal: torch.Tensor) -> torch.Tensor:
-        """`(rows, 1 + actions)`: whether the token at a place can come, now and after each of the actions."""
-        is_piece = self.is_piece[sentences, place].unsqueeze(1)
-        kinds = self.token_kinds[sentences, place].unsqueeze(1)
+    def leads_on(self, sentences: torch.Tensor, position: int, legal: torch.Tensor) -> torch.Tensor:
+        """`(rows, 1 + actions)`: whether the token at a position can come, now and after each of the actions."""
+        is_piece = self.is_piece[sentences, position].unsqueeze(1)
+        kinds = self.token_kinds[sentences, position].unsqueeze(1)
         is_end = kinds == ENDS
         comes = legal.gather(1, kinds)  # (rows, 1)
         goes_on = is_piece | ((kinds == GOES_ON) & ~self.machine.is_before_words.unsqueeze(1))
         actions = torch.arange(legal.shape[1] - TOKEN_KINDS, device=legal.device)
+        # A join that completes the tree leaves no way to read further words.
         joins = is_join(actions + FIRST_ACTION, self.config)
         completes = joins & self.machine.is_last_join.unsqueeze(1)
         if self.config.formalism == "dependency":
@@ -136,7 +136,7 @@ class GrammarHypotheses(Hypotheses):
         return torch.cat([comes, acts], dim=1)  # (rows, 1 + actions)
 
     def act(self, actions: torch.Tensor, sentences: torch.Tensor) -> None:
-        """All take actions; both `(rows,)`."""
+        """Takes an action in every hypothesis; both `(rows,)`."""
         events = actions + FIRST_ACTION
         self._record(events)
         rows = torch.arange(len(events), device=events.device)
@@ -145,11 +145,11 @@ class GrammarHypotheses(Hypotheses):
         if len(again):
             self._read(again, torch.full_like(again, COPY), actions[again], sentences[again])
 
-    def read(self, place: int, sentences: torch.Tensor) -> None:
+    def read(self, position: int, sentences: torch.Tensor) -> None:
         rows = torch.arange(len(sentences), device=sentences.device)
-        events = torch.where(self.is_piece[sentences, place], PIECE, WORD)
+        events = torch.where(self.is_piece[sentences, position], PIECE, WORD)
         self._record(events)
-        self._read(rows, events, torch.full_like(rows, -1), sentences, place)
+        self._read(rows, events, torch.full_like(rows, -1), sentences, position)
 
     def _record(self, events: torch.Tensor) -> None:
         missing = int(self.lengths.max()) + 1 - self.events.shape[1]
@@ -159,31 +159,33 @@ class GrammarHypotheses(Hypotheses):
         self.lengths = self.lengths + 1
 
     def _read(
-        self, rows: torch.Tensor, events: torch.Tensor, actions: torch.Tensor, sentences: torch.Tensor, place: int = 0
+        self, rows: torch.Tensor, events: torch.Tensor, actions: torch.Tensor, sentences: torch.Tensor, token: int = 0
     ) -> None:
-        """Some rows read events, which are actions or else the tokens at a place; all `(number,)`."""
+        """Lets some rows read events: actions, or else the tokens at position `token`; all `(number,)`."""
         of_all = torch.full_like(self.lengths, NOTHING).index_copy(0, rows, events)  # (rows,)
         machine = self.machine.with_room(1, 2)
         heads = machine.head_of(of_all)[rows].clamp(min=0)
         times = machine.time[rows].unsqueeze(1)
-        self.machine, view = machine.step(of_all, torch.full_like(of_all, place))
-        tokens, heads = (self.embedded[sentences, places] for places in (place, heads))
+        self.machine, view = machine.step(of_all, torch.full_like(of_all, token))
+        tokens, heads = (self.embedded[sentences, index] for index in (token, heads))
         embedded = self.model.model.embed_events(actions, tokens, heads).unsqueeze(1)
         visible = view.visible[rows].unsqueeze(2)  # (number, 1 or num_heads, 1, columns)
         seen = self.model.model.what_is_seen(visible, view.positions[rows].unsqueeze(1), times, is_search=True)
         self.keys_values.begin(len(rows), rows)
         states = self.run_layers(embed(self.backbone, embedded, times), times, **seen)[-1].squeeze(1)
+        # Hypotheses that read no copy keep their last state.
         self.last = states if len(rows) == len(of_all) else self.last.index_copy(0, rows, states)
+        # Composed constituents are seen through their copies only: the keys of their parts can go.
         if self.config.composition == "compose":
             self._forget()
 
     def _forget(self) -> None:
-        """Leaves out the keys of what is on no stack any more."""
+        """Drops the keys of events that have left the stack."""
         is_gone = self.machine.items < 0
         kept = int((~is_gone).sum(1).max())
         order = is_gone.byte().argsort(dim=1, stable=True)[:, :kept]  # (rows, kept)
         self.machine = self.machine.keep_columns(order)
-        self.keys_values.places = self.keys_values.places.gather(1, order)  # (rows, kept)
+        self.keys_values.indices = self.keys_values.indices.gather(1, order)  # (rows, kept)
 
     def select(self, rows: torch.Tensor) -> None:
         super().select(rows)
@@ -191,20 +193,20 @@ class GrammarHypotheses(Hypotheses):
         self.events = self.events.index_select(0, rows)  # (rows, events)
         self.lengths = self.lengths.index_select(0, rows)  # (rows,)
 
-    def set_aside(self, rows: torch.Tensor) -> None:
-        """Keeps rows as they are, until all that is kept is taken back."""
-        self.keys_values.set_aside(rows)
-        self.aside.append((self.machine.select(rows), self.events[rows], self.lengths[rows], self.last[rows]))
+    def stash(self, rows: torch.Tensor) -> None:
+        """Saves rows as they are, until [`pop`]."""
+        self.keys_values.stash(rows)
+        self.stashed.append((self.machine.select(rows), self.events[rows], self.lengths[rows], self.last[rows]))
 
-    def take_back(self) -> None:
-        """Goes on with all rows that were set aside, in that order, and no others."""
-        self.keys_values.take_back()
-        machines, events, lengths, last = zip(*self.aside, strict=True)
+    def pop(self) -> None:
+        """Continues with exactly the stashed rows, in the order in which they were stashed."""
+        self.keys_values.pop()
+        machines, events, lengths, last = zip(*self.stashed, strict=True)
         self.machine = Machine.join(machines)
         self.events = pad_and_cat(events)  # (rows, events)
         self.lengths = torch.cat(lengths)  # (rows,)
         self.last = torch.cat(last)  # (rows, hidden_size)
-        self.aside.clear()
+        self.stashed.clear()
 
 
 def promising(beam: Beam, arrived: Beam, beam_size: int, batch_size: int) -> torch.Tensor:

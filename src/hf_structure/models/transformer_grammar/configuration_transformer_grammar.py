@@ -112,7 +112,7 @@ class TransformerGrammarConfig(StructuredLMConfig):
 
     @property
     def abilities(self) -> Abilities:
-        """What the models give and read."""
+        """The structures, inputs and options of the models."""
         has_labels = self.labels and self.formalism == "constituency"
         span_labels = tuple(self.label_names) if has_labels else None
         return Abilities(

@@ -1,4 +1,4 @@
-"""Registry entry of transformer grammars."""
+"""Registry entry for transformer grammars."""
 
 from hf_structure.models.families import Family
 

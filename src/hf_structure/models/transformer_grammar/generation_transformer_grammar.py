@@ -1,23 +1,20 @@
 """Text and tree written together: before each token, the model takes actions until it decides that a token comes."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from transformers.cache_utils import Cache
 from transformers.generation.utils import GenerateOutput
 
-from hf_structure.models.transformer_grammar.cache_transformer_grammar import GrammarCache
+from hf_structure.models.transformer_grammar.cache_transformer_grammar import GrammarCache, GrammarLM
 from hf_structure.models.transformer_grammar.machine_transformer_grammar import GOES_ON
 from hf_structure.models.transformer_grammar.outputs_transformer_grammar import GrammarGenerateOutput
 from hf_structure.modules.structured_lm.generation import StructureWriter
 
-if TYPE_CHECKING:
-    from hf_structure.models.transformer_grammar.modeling_transformer_grammar import TransformerGrammarForCausalLM
-
 
 class GrammarWriter(StructureWriter):
     """
-    Builds the trees of texts while their tokens are read; those of prompts greedily.
+    Builds the trees of texts while their tokens are read; the trees of prompts greedily.
 
     Args:
         sample (`bool`, *optional*): Whether actions are sampled, or the likeliest ones; by default as the text.
@@ -35,14 +32,14 @@ class GrammarWriter(StructureWriter):
     def __init__(self, sample: bool | None = None, word_starts: torch.Tensor | None = None):
         super().__init__(sample)
         self.word_starts = word_starts
-        # (batch_size, tokens, actions) each: those before tokens, prompts first; the last have no token yet.
+        # (batch_size, tokens, actions) each: actions before tokens, prompts first; the last have no token yet.
         self.actions: list[torch.Tensor] = []
         self.word_ids: list[torch.Tensor] = []  # (batch_size, tokens) each: words of tokens that have been read
 
     @classmethod
     def of(
         cls,
-        model: "TransformerGrammarForCausalLM",
+        model: GrammarLM,
         sample: bool | None,
         kwargs: dict[str, Any],
         word_starts: torch.Tensor | None = None,
@@ -58,10 +55,10 @@ class GrammarWriter(StructureWriter):
             word_starts = torch.nn.functional.pad(word_starts.bool(), (0, missing))
         return cls(sample, word_starts)
 
-    def cache_for(self, model: "TransformerGrammarForCausalLM", cache: Cache | None) -> GrammarCache:
+    def cache_for(self, model: GrammarLM, cache: Cache | None) -> GrammarCache:
         return GrammarCache.of(cache)
 
-    def read(self, model: "TransformerGrammarForCausalLM", inputs: dict, is_prompt: bool) -> dict:
+    def read(self, model: GrammarLM, inputs: dict, is_prompt: bool) -> dict:
         ids = inputs["input_ids"]
         self.model = model
         self.cache = inputs["cache"]
@@ -76,16 +73,16 @@ class GrammarWriter(StructureWriter):
             words = (last + begins) * ~model.is_end(ids)
             self.has_ended = self.has_ended | model.is_end(ids).squeeze(1)
         self.word_ids.append(words)
-        # What has been done before a new token has been read already.
-        known = self.actions[-1] if len(self.actions) == 1 else torch.full_like(self.actions[-1], -1)
-        return {**inputs, "word_ids": words, "actions": known}
+        # The actions before a new token have already been read, in `act`.
+        before = self.actions[-1] if len(self.actions) == 1 else torch.full_like(self.actions[-1], -1)
+        return {**inputs, "word_ids": words, "actions": before}
 
     def _words(self, ids: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
-        """Words of the tokens of prompts, of which the first is of none."""
-        known = torch.ones_like(ids) if attention_mask is None else attention_mask.long()
-        place = known.cumsum(1)
-        begins = torch.where(place == 2, 1, self._begins(ids)) * (place > 1) * known
-        return begins.cumsum(1) * known
+        """Word ids of the prompt; the first token belongs to no word."""
+        is_token = torch.ones_like(ids) if attention_mask is None else attention_mask.long()
+        position = is_token.cumsum(1)
+        begins = torch.where(position == 2, 1, self._begins(ids)) * (position > 1) * is_token
+        return begins.cumsum(1) * is_token
 
     def _begins(self, ids: torch.Tensor) -> torch.Tensor:
         """1 for tokens that begin a word wherever they stand, else 0."""
@@ -99,20 +96,21 @@ class GrammarWriter(StructureWriter):
         return torch.where(self.has_ended.unsqueeze(1), logits.float(), tokens)
 
     def act(self) -> torch.Tensor:
-        """`(batch_size, actions)`: what is done until a token comes in all texts that go on."""
-        is_going = ~self.has_ended
+        """`(batch_size, actions)`: the actions taken until every active text predicts a token."""
+        is_active = ~self.has_ended
         taken = []
         while True:
             kinds = self.model.predict(self.cache.last, self.cache.machine.legal()).kinds
-            kinds[~is_going] = 0.0
+            # Texts that wait still need finite probabilities to sample from; their choices are ignored.
+            kinds[~is_active] = 0.0
             choice = torch.multinomial(kinds.softmax(-1), 1).squeeze(1) if self.sample else kinds.argmax(-1)
-            is_going = is_going & (choice > 0)
-            if not is_going.any():
+            is_active = is_active & (choice > 0)
+            if not is_active.any():
                 return torch.stack(taken, 1) if taken else choice.new_zeros(len(choice), 0)
-            taken.append(torch.where(is_going, choice - 1, -1))
+            taken.append(torch.where(is_active, choice - 1, -1))
             self.model.model.act(taken[-1], self.cache)
 
-    def finish(self, model: "TransformerGrammarForCausalLM", result: GenerateOutput) -> GrammarGenerateOutput:
+    def finish(self, model: GrammarLM, result: GenerateOutput) -> GrammarGenerateOutput:
         most = max(actions.shape[2] for actions in self.actions)
         actions = [torch.nn.functional.pad(each, (0, most - each.shape[2]), value=-1) for each in self.actions]
         last = torch.where(model.is_end(result.sequences[:, -1:]), 0, self.word_ids[-1][:, -1:] + 1)

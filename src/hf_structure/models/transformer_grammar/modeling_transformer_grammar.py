@@ -9,6 +9,9 @@ is predicted by one distribution over all that may come next:
     p(x, y) = prod_t p(a_t | a_<t),    p(a | a_<t) = exp(h . w_a) / sum of exp(h . w_b) over all b that are legal   (1)
 
 where h is the last state, and what it has seen is decided by the [`Machine`].
+
+Dimensions: B texts, tokens or seq_len tokens, length events (tokens, actions and copies), actions before a token
+(the most of any), words (num_spans constituents) of a tree.
 """
 
 import math
@@ -62,7 +65,7 @@ from hf_structure.modules.structured_lm.modeling import (
 
 
 class Reading(NamedTuple):
-    """What has been read of texts with their actions."""
+    """The result of reading texts with their actions."""
 
     tape: Tape  # the events
     legal: torch.Tensor  # (batch_size, length, TOKEN_KINDS + actions): what may come after each
@@ -70,14 +73,15 @@ class Reading(NamedTuple):
     states: torch.Tensor  # (batch_size, length, hidden_size): the last of them
 
     @property
-    def next_places(self) -> torch.Tensor:
+    def next_indices(self) -> torch.Tensor:
         """`(batch_size, tokens, actions + 1)`: after which event each action and token comes, after each token."""
         return self.tape.starts[:, 1:] - 1
 
-    def at(self, values: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-        """`(batch_size, places, ...)`: values `(batch_size, length, ...)` at places `(batch_size, places)`."""
-        places = places.clamp(min=0).unsqueeze(2).expand(-1, -1, values.shape[2])  # padding on the left is at no place
-        return values.gather(1, places)  # (B, places, size)
+    def at(self, values: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+        """`(batch_size, number, ...)`: values `(batch_size, length, ...)` at indices `(batch_size, number)`."""
+        # Padding on the left has index -1.
+        indices = indices.clamp(min=0).unsqueeze(2).expand(-1, -1, values.shape[2])  # (B, number, size)
+        return values.gather(1, indices)  # (B, number, size)
 
 
 class TransformerGrammarPreTrainedModel(StructuredPreTrainedModel):
@@ -89,7 +93,8 @@ class TransformerGrammarPreTrainedModel(StructuredPreTrainedModel):
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
         super()._init_weights(module)
-        if isinstance(module, nn.Embedding):  # actions begin as tokens do
+        # Actions compete with tokens in one distribution, and begin as tokens do.
+        if isinstance(module, nn.Embedding):
             bound = math.sqrt(3 / self.config.hidden_size)
             init.uniform_(module.weight, -bound, bound)
 
@@ -124,11 +129,11 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
             word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
                 Word of each token, from 1; 0 for tokens of no word. By default each token is a word.
             actions (`torch.LongTensor` of shape `(batch_size, seq_len, actions)`, *optional*):
-                What is done before each token: numbers of `config.action_names`, filled with -1 on the right. Without
+                Actions before each token: numbers of `config.action_names`, filled with -1 on the right. Without
                 actions, the model is the backbone.
 
-        The last state of a token is that of the last action before the next token. Hidden states and attentions are
-        those of all events, with actions and copies (see [`Machine`]).
+        The last state of a token is taken after the last action before the next token. Hidden states and attentions
+        cover all events, with actions and copies (see [`Machine`]).
 
         Raises:
             ValueError: not one of `input_ids` and `inputs_embeds`; actions that do not exist or do not fit the tokens,
@@ -143,7 +148,7 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         embedded = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds
         reading = self.read(embedded, attention_mask, word_ids, actions, cache, use_cache, **kwargs)
         outputs = reading.outputs
-        outputs.last_hidden_state = reading.at(reading.states, reading.next_places[..., -1])
+        outputs.last_hidden_state = reading.at(reading.states, reading.next_indices[..., -1])
         return outputs
 
     def read(
@@ -157,14 +162,14 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         **kwargs,
     ) -> Reading:
         """Reads tokens and actions, given the embeddings of the tokens; as in `forward`."""
-        known = GrammarCache.of(cache)
-        time = 0 if known.machine is None else known.machine.time.unsqueeze(1)
-        tape, replay = self.replay(embedded, attention_mask, word_ids, actions, known)
+        memory = GrammarCache.of(cache)
+        time = 0 if memory.machine is None else memory.machine.time.unsqueeze(1)
+        tape, replay = self.replay(embedded, attention_mask, word_ids, actions, memory)
         tokens, heads = (
-            known.embedded.gather(1, places.clamp(min=0).unsqueeze(2).expand(-1, -1, embedded.shape[2]))
-            for places in (tape.places, replay.heads)
+            memory.embedded.gather(1, index.clamp(min=0).unsqueeze(2).expand(-1, -1, embedded.shape[2]))
+            for index in (tape.places, replay.heads)
         )  # each (B, length, hidden_size)
-        kept = known if use_cache or known is cache else None
+        kept = memory if use_cache or memory is cache else None
         outputs = self.backbone(
             inputs_embeds=self.embed_events(tape.actions, tokens, heads),
             cache=kept,
@@ -172,13 +177,14 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
             **self.what_is_seen(replay.visible, replay.positions, time + (tape.events != NOTHING).cumsum(1) - 1),
             **kwargs,
         )
-        # The layers may be on several devices.
+        # The layers may be on several devices, and the last not where the embeddings are.
         reading = Reading(tape, replay.legal, outputs, outputs.last_hidden_state.to(embedded.device))
         if outputs.cache is not None:
             last = reading.at(reading.states, tape.starts[:, -1, -1:] - 1).squeeze(1)
-            has_read = (tape.starts[:, -1, -1:] > 0) | (known.last is None)
-            before = last if known.last is None else known.last
-            known.last = torch.where(has_read, last, before)  # (B, hidden_size)
+            # Texts that have read nothing in this step keep their last state.
+            has_read = (tape.starts[:, -1, -1:] > 0) | (memory.last is None)
+            before = last if memory.last is None else memory.last
+            memory.last = torch.where(has_read, last, before)  # (B, hidden_size)
         return reading
 
     @no_compile  # a question about values
@@ -186,8 +192,8 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         self, visible: torch.Tensor, positions: torch.Tensor, times: torch.Tensor, is_search: bool = False
     ) -> dict[str, Any]:
         """
-        What the backbone, or in a search its layers, which get no mask from scratch, read of which keys are seen and
-        where they are, as in [`Replay`]; `times` `(batch_size, length)` are the numbers of the events, from 0. Raises
+        Arguments of the backbone (or in a search of its layers, which get no mask from scratch) for the keys that are
+        seen and their positions, as in [`Replay`]; `times` `(batch_size, length)` number the events from 0. Raises
         `ValueError` for more tokens and actions than a pretrained backbone has positions for.
         """
         if self.config.base_config is None:
@@ -199,7 +205,7 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         return {"attention_mask": mask, "position_ids": times.clamp(min=0)}
 
     def act(self, actions: torch.Tensor, cache: GrammarCache) -> None:
-        """Reads an action `(batch_size,)` of each text, or none (-1), before the next token is known."""
+        """Reads an action `(batch_size,)` of each text, or none (-1), before the next token is chosen."""
         nothing = torch.zeros_like(cache.embedded[:, -1:])
         word_ids = cache.word_ids[:, -1:].masked_fill(actions.unsqueeze(1) >= 0, 0)
         self.read(nothing, torch.zeros_like(word_ids), word_ids, actions[:, None, None], cache, use_cache=True)
@@ -211,9 +217,9 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         attention_mask: torch.Tensor | None,
         word_ids: torch.Tensor | None,
         actions: torch.Tensor,
-        known: GrammarCache,
+        memory: GrammarCache,
     ) -> tuple[Tape, Replay]:
-        """The events of tokens and actions, and what the machines say of them; a cache takes the tokens in."""
+        """The events of tokens and actions, and the machines' view of them; adds the tokens to the cache."""
         batch, length = embedded.shape[:2]
         if actions.dim() != 3 or actions.shape[:2] != (batch, length):
             raise ValueError(f"actions of shape {tuple(actions.shape)} do not fit {batch} texts of {length} tokens")
@@ -221,23 +227,23 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
             raise ValueError(f"there is no action {int(actions.max())}: there are {len(self.config.action_names)}")
         if attention_mask is not None and attention_mask.dim() == 4:
             raise ValueError("with actions, a mask has two dimensions: the tree decides on what is seen")
-        past = 0 if known.embedded is None else known.embedded.shape[1]
+        past = 0 if memory.embedded is None else memory.embedded.shape[1]
         if word_ids is None:
             word_ids = 0 * ones_mask(embedded)
-        known.append(embedded=embedded, word_ids=word_ids)
-        before = nn.functional.pad(known.word_ids, (1, 0))[:, past:-1]  # (B, tokens)
+        memory.append(embedded=embedded, word_ids=word_ids)
+        before = nn.functional.pad(memory.word_ids, (1, 0))[:, past:-1]  # (B, tokens)
         is_piece = (word_ids > 0) & (word_ids == before)
         events = mask_padding(torch.where(is_piece, PIECE, WORD), attention_mask, NOTHING)
         tape = Tape.of(actions, events, self.config, past)
-        machine = Machine.empty(self.config, batch, actions.device) if known.machine is None else known.machine
+        machine = Machine.empty(self.config, batch, actions.device) if memory.machine is None else memory.machine
         replay = Replay.of(tape, machine)
-        known.machine = replay.machine
+        memory.machine = replay.machine
         return tape, replay
 
     def embed_events(self, actions: torch.Tensor, tokens: torch.Tensor, heads: torch.Tensor) -> torch.Tensor:
         """
-        `(..., hidden_size)`: the embeddings of events, which are actions, or tokens where these are -1. That of an arc
-        is its own, plus that of the last token of its head, as in DTG.
+        `(..., hidden_size)`: the embeddings of events, which are actions, or tokens where these are -1. Arcs also add
+        the embedding of their head's last token, as in DTG.
         """
         of_actions = self.action_embeddings(actions.clamp(min=0)).to(tokens.dtype)
         if self.config.arcs_read_heads:
@@ -246,7 +252,7 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
 
 
 class Predictions(NamedTuple):
-    """What comes next."""
+    """Predictions of the next event."""
 
     tokens: torch.Tensor  # (..., vocab_size): logits of tokens, very small where one cannot come
     kinds: torch.Tensor  # (..., 1 + actions): logits of whether a token comes, or which action; -inf if it cannot
@@ -267,12 +273,12 @@ class TransformerGrammarForCausalLM(TreeLMMixin, TransformerGrammarPreTrainedMod
 
     def predict(self, states: torch.Tensor, legal: torch.Tensor, logits: torch.Tensor | None = None) -> Predictions:
         """
-        What comes after states: eq. 1, as the product of whether a token comes and which.
+        Predicts the next event: eq. 1, factored into the kind of event and the choice of token.
 
         Args:
             states (`torch.FloatTensor` of shape `(..., hidden_size)`): The last states.
             legal (`torch.BoolTensor` of shape `(..., TOKEN_KINDS + actions)`): As from [`Machine.legal`].
-            logits (`torch.FloatTensor` of shape `(..., vocab_size)`, *optional*): What the head makes of the states.
+            logits (`torch.FloatTensor` of shape `(..., vocab_size)`, *optional*): The head's output for the states.
         """
         scores = self.lm_head(states) if logits is None else logits
         scores = scores.float()
@@ -316,8 +322,8 @@ class TransformerGrammarForCausalLM(TreeLMMixin, TransformerGrammarPreTrainedMod
         **kwargs,
     ) -> TransformerGrammarCausalLMOutput:
         """
-        Arguments are those of [`TransformerGrammarModel.forward`] and [`StructuredLMMixin`], `logits_to_keep` only
-        without actions. Where labels are -100, neither tokens nor the actions before them count. Losses are divided by
+        Takes the arguments of [`TransformerGrammarModel.forward`] and [`StructuredLMMixin`], `logits_to_keep` only
+        without actions. If labels are -100, neither tokens nor the actions before them count. Losses are divided by
         the number of tokens, not of actions: they are minus the log-probability of text and trees, by the tokens.
 
         Raises:
@@ -346,19 +352,21 @@ class TransformerGrammarForCausalLM(TreeLMMixin, TransformerGrammarPreTrainedMod
     ) -> tuple[TransformerGrammarCausalLMOutput, torch.Tensor | None]:
         """The logits of the tokens, and with targets the sum of the cross-entropies of what kind of event comes."""
         outputs = reading.outputs
-        places = reading.next_places
-        last_states = reading.at(reading.states, places[..., -1])
+        indices = reading.next_indices
+        last_states = reading.at(reading.states, indices[..., -1])
+        # Tokens are predicted after the last action before them, not after the token before.
         outputs.last_hidden_state = last_states
         result = self.predict_tokens(TransformerGrammarCausalLMOutput, outputs, 0)
-        legal = reading.at(reading.legal, places[..., -1])
+        legal = reading.at(reading.legal, indices[..., -1])
         result.logits, kinds = self.predict(last_states, legal, result.logits)
         if targets is None:
             return result, None
         counts = targets != -100
         actions = nn.functional.pad(actions, (0, 0, 0, 1), value=-1)[:, 1:]  # after each token, (B, seq_len, actions)
         row, token, number = ((actions >= 0) & counts.unsqueeze(2)).nonzero(as_tuple=True)
-        place = places[row, token, number]
-        others = self.predict(reading.states[row, place], reading.legal[row, place]).kinds  # (events, 1 + actions)
+        index = indices[row, token, number]
+        # Each action is predicted after the event before it, as tokens are.
+        others = self.predict(reading.states[row, index], reading.legal[row, index]).kinds  # (events, 1 + actions)
         kinds = torch.cat([kinds[counts], others])  # (events, 1 + actions)
         gold = torch.cat([torch.zeros_like(targets[counts]), actions[row, token, number] + 1])  # (events,)
         texts = torch.cat([counts.nonzero()[:, 0], row])  # (events,)
@@ -387,9 +395,9 @@ class TransformerGrammarForCausalLM(TreeLMMixin, TransformerGrammarPreTrainedMod
         self, structures: torch.Tensor, log_probs: torch.Tensor, word_ids: torch.Tensor, is_token: torch.Tensor
     ) -> DecoderOutput:
         trees = []  # for each sentence its best trees
-        for sentence, words, known in zip(structures, word_ids, is_token, strict=True):
-            numbers = words[known].tolist()
-            trees.append([before_words(actions, numbers) for actions in sentence[:, known].tolist()])
+        for sentence, words, mask in zip(structures, word_ids, is_token, strict=True):
+            numbers = words[mask].tolist()
+            trees.append([before_words(actions, numbers) for actions in sentence[:, mask].tolist()])
         if self.config.formalism == "constituency":
             decoded = [decoded_spans(tree, self.config) for (tree,) in trees]
             kind: Any = {"dtype": torch.long, "device": log_probs.device}

@@ -26,8 +26,8 @@ def positions_for(
     backbone: Any, position_ids: torch.Tensor | None, attention_mask: torch.Tensor | None, length: int
 ) -> dict[str, torch.Tensor | None]:
     """
-    What a backbone is told of the positions of the last `length` tokens: those given, or else counted without the
-    padding. Nothing from scratch, where distances are what counts: raises `ValueError` for positions with gaps there.
+    Position arguments of a backbone for the last `length` tokens: as given, or else counted without the padding. A
+    backbone from scratch reads distances and gets none; raises `ValueError` for positions with gaps there.
     """
     if isinstance(backbone, TransformerXLModel):
         if position_ids is not None and length > 1:
@@ -65,7 +65,7 @@ def _of_each_head(attention: Any, joint: torch.Tensor, part: int) -> torch.Tenso
 
 
 class Adapter(NamedTuple):
-    """Where a backbone has what is needed of it, by its own names; those of Llama, Qwen and Gemma by default."""
+    """A backbone's own names for the parts needed here; by default the names of Llama, Qwen and Gemma."""
 
     layers: str = "layers"  # to be called with hidden states and what `layer_inputs` gives
     attention: str = "self_attn"  # of a layer
@@ -110,7 +110,7 @@ def layers_of(backbone: Any) -> nn.ModuleList:
 
 
 def embed(backbone: Any, embeddings: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-    """What the first layer reads, `(batch_size, length, hidden_size)`, from embeddings of tokens at `positions`."""
+    """The first layer's input, `(batch_size, length, hidden_size)`, from embeddings of tokens at `positions`."""
     if isinstance(backbone, TransformerXLModel):
         return backbone.scale(embeddings)
     adapter = adapter_of(backbone)
@@ -120,7 +120,7 @@ def embed(backbone: Any, embeddings: torch.Tensor, positions: torch.Tensor) -> t
 
 
 def layer_inputs(backbone: Any, hidden_states: torch.Tensor, positions: torch.Tensor) -> dict[str, Any]:
-    """What all layers read beside hidden states, mask and cache, for tokens at positions `(1 or rows, length)`."""
+    """Inputs of all layers besides states, mask and cache, for tokens at positions `(1 or rows, length)`."""
     if isinstance(backbone, TransformerXLModel):
         return backbone.biases()
     if hasattr(backbone, "rotary_emb"):

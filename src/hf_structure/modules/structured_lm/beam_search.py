@@ -5,7 +5,7 @@ reads.
 A hypothesis is a structure over the tokens so far. Each token is predicted by all hypotheses of its sentence; then
 they may branch, and the best are kept; then the token is read with the structure of each.
 
-Sentences that begin alike have the same hypotheses until they differ: these are kept once, as those of the first.
+Sentences with a common prefix share its hypotheses, which belong to the first of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ BEAM_SIZE = 16  # structures that parsing follows by default: probabilities of a
 
 @dataclass
 class Found:
-    """What a search has found of each sentence; the arguments are those of a family's output."""
+    """Results of a search for each sentence, in the order of a family's output."""
 
     log_prob: torch.Tensor  # (B,)
     token_log_probs: torch.Tensor  # (B, n)
@@ -37,9 +37,9 @@ class Found:
             self.structures = torch.nn.functional.pad(self.structures, (0, missing))
         number, rank = (best >= 0).nonzero(as_tuple=True)
         rows = best[number, rank]
-        place = (sentences[number], rank)
-        self.structure_log_probs[place] = beam.log_probs[rows]
-        self.structures[(*place, *map(slice, structures.shape[1:]))] = structures[rows]
+        index = (sentences[number], rank)
+        self.structure_log_probs[index] = beam.log_probs[rows]
+        self.structures[(*index, *map(slice, structures.shape[1:]))] = structures[rows]
 
 
 class BeamSearchMixin(MixinBase):
@@ -62,10 +62,8 @@ class BeamSearchMixin(MixinBase):
         watch: Callable | None = None,
     ) -> ModelOutput:
         """
-        How probable given sentences are, summed over the structures of a beam, and the best structures.
-
-        With each token or word a structure grows in all possible or in the likeliest ways; the `beam_size` most
-        probable structures of each sentence are kept.
+        Probabilities of given sentences, summed over the structures of a beam, and the best structures. With every
+        token or word a structure grows in all possible or in the likeliest ways; the best `beam_size` are kept.
 
         Args:
             input_ids, word_ids, attention_mask (`torch.LongTensor` of shape `(batch_size, seq_len)`): As in `forward`;
@@ -76,7 +74,7 @@ class BeamSearchMixin(MixinBase):
                 memory; a sentence is not split. By default 65536, or fewer for large models, such that keys and values
                 take 1 GiB, but at least 16384.
             watch (`Callable`, *optional*): Called before each token but the first with the numbers of the sentences of
-                a group, the place of the token, the first sentence of the group that equals each of them up to there,
+                a group, the token's position, the first sentence of the group that equals each of them up to there,
                 the [`~hf_structure.algorithms.beam.Beam`] of the group and its hypotheses.
 
         Returns:
@@ -99,7 +97,7 @@ class BeamSearchMixin(MixinBase):
         columns = [input_ids, word_ids] if kind.reads_words and word_ids is not None else [input_ids]
         lengths, order, columns = right_padded(attention_mask, *columns)
         log_probs = torch.zeros(input_ids.shape, dtype=torch.float32, device=input_ids.device)
-        structures = kind.room_for(k, *columns)
+        structures = kind.empty_structures(k, *columns)
         nothing = log_probs.new_full(structures.shape[:2], -torch.inf)  # (B, k)
         found = Found(log_probs[:, 0].clone(), log_probs, structures, nothing)
         for group in _groups(lengths, max_tokens // beam_size):
@@ -205,7 +203,7 @@ def _search_group(
 
 
 def _first_alike(columns: Sequence[torch.Tensor]) -> torch.Tensor:
-    """`(batch_size, seq_len)`: for each place, the first sentence that is the same up to there."""
+    """`(batch_size, seq_len)`: for each position, the first sentence that is the same up to there."""
     alike = torch.stack([column[:, None] == column for column in columns]).all(0)  # (B, B, n)
     return alike.cummin(2).values.byte().argmax(1)  # (B, n)
 
@@ -214,10 +212,10 @@ def _split(
     sentences: torch.Tensor, first: torch.Tensor, place: int, lengths: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    The hypotheses of `sentences`, `(rows,)`, before a place where some that they stand for may begin to differ:
-    rows, some of them several times, and the sentences that those are about from then on.
+    Splits the hypotheses of `sentences`, `(rows,)`, before a position at which sentences with a common prefix may
+    differ; returns rows, which may repeat, and their sentences from then on.
     """
-    going = first[lengths > place, place].unique()
-    which, rows = (first[going, max(place - 1, 0), None] == sentences).nonzero(as_tuple=True)
+    active = first[lengths > place, place].unique()
+    which, rows = (first[active, max(place - 1, 0), None] == sentences).nonzero(as_tuple=True)
     order = stable_order(rows)
-    return rows[order], going[which[order]]
+    return rows[order], active[which[order]]

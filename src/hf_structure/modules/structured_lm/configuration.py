@@ -18,7 +18,7 @@ _OF_BASE = (
 @strict
 class StructuredLMConfig(StructureConfig):
     r"""
-    What the configurations of all structured language models have. The defaults are a Transformer-XL of 16 layers.
+    Base configuration of all structured language models. The defaults are a Transformer-XL of 16 layers.
 
     Args:
         vocab_size (`int`, defaults to 32768): Number of tokens.

@@ -2,16 +2,15 @@
 Text and structure written together: `generate`.
 
 When a token has been chosen, what it adds to the structure is predicted; then it is read with the larger structure.
-The loops, logits processors, stopping criteria and streamers are those of transformers. They leave two places to step
-in: `prepare_inputs_for_generation`, after a token has been chosen, and `_update_model_kwargs_for_generation`, after it
-has been read.
+Loops, logits processors, stopping criteria and streamers are transformers' own, with two hooks for each token:
+`prepare_inputs_for_generation` once it is chosen, and `_update_model_kwargs_for_generation` once it is read.
 """
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
-from transformers import GenerationConfig, GenerationMixin, PreTrainedModel
+from transformers import GenerationConfig, GenerationMixin
 from transformers.cache_utils import Cache
 from transformers.generation import GenerationMode
 from transformers.generation.utils import GenerateOutput
@@ -47,18 +46,18 @@ class StructureWriter:
         self.sample = sample
 
     @classmethod
-    def of(cls, model: PreTrainedModel, sample: bool | None, kwargs: dict[str, Any]) -> "StructureWriter":
+    def of(cls, model: Any, sample: bool | None, kwargs: dict[str, Any]) -> "StructureWriter":
         """The writer for a call of `generate`, from its `kwargs` and, by name, the `options`."""
         return cls(sample)
 
-    def cache_for(self, model: PreTrainedModel, cache: Cache | None) -> StructureCache:
+    def cache_for(self, model: Any, cache: Cache | None) -> StructureCache:
         """The cache itself, or a new one."""
         raise NotImplementedError
 
     def begin(self, config: GenerationConfig, mode: GenerationMode, cache: StructureCache) -> None:
         """
-        Called when the settings of a generation are known: nothing but the given cache is used from then on. Raises
-        `ValueError` if structures cannot be built that way.
+        Called with the final settings of a generation; only the given cache is used from then on. Raises `ValueError`
+        if structures cannot be built that way.
         """
         if mode not in self.modes:
             *names, last = dict.fromkeys(self.modes.values())
@@ -74,15 +73,15 @@ class StructureWriter:
         if self.sample is None:
             self.sample = config.do_sample
 
-    def read(self, model: PreTrainedModel, inputs: dict, is_prompt: bool) -> dict:
-        """What to call `forward` with for new tokens, those of the prompts or those chosen last."""
+    def read(self, model: Any, inputs: dict, is_prompt: bool) -> dict:
+        """Arguments of `forward` for new tokens: the prompts, or the tokens chosen last."""
         raise NotImplementedError
 
     def mix(self, logits: torch.Tensor) -> torch.Tensor:
-        """Logits `(batch_size, vocab_size)` of texts from those of the rows of the cache."""
+        """Logits `(batch_size, vocab_size)` of texts, from the logits of the cache's rows."""
         return logits
 
-    def finish(self, model: PreTrainedModel, result: GenerateOutput) -> ModelOutput:
+    def finish(self, model: Any, result: GenerateOutput) -> ModelOutput:
         """The output of transformers with the structures. The last token has not been read."""
         raise NotImplementedError
 
@@ -109,8 +108,8 @@ class StructureGenerationMixin(GenerationMixin, MixinBase):
             inputs (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): The prompts, also as `input_ids`,
                 padded on the left. With structures, they begin with the tokenizer's beginning token or another one
                 that stands for the root.
-            use_structure (`bool`, defaults to `False`): Whether structures are built and read. Otherwise this is the
-                method of transformers, and the model reads no tape, which from scratch it has not learned.
+            use_structure (`bool`, defaults to `False`): Whether to build and read structures. Otherwise this is the
+                method of transformers, without structures; models trained from scratch expect them.
             sample_structure (`bool`, *optional*): Whether what each new token or word adds to the structure is
                 sampled, or the likeliest; by default as the text, but never in prompts or with beams.
             generation_config, kwargs: As in transformers, and the options of the model's own class.

@@ -1,9 +1,8 @@
-"""Hypotheses of a beam search: the structures of some sentences so far, and what the model keeps of their tokens."""
+"""Hypotheses of a beam search: the structures of some sentences so far, and the cached keys and values."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
-from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
 from hf_structure.algorithms.beam import Beam
@@ -18,9 +17,8 @@ LOGIT_ROWS = 256  # hypotheses whose logits are computed at a time
 class Hypotheses:
     """
     The hypotheses of some sentences, a row for each. A family adds its structures in a subclass: `output_class` has
-    the fields `log_prob`, `token_log_probs`, the structures and their log-probabilities, and `reads_words` tells
-    whether sentences come with the word of each token; `predict` is extended to choose before a token comes, `read`
-    and `select` to keep more than keys and values.
+    the fields `log_prob`, `token_log_probs`, structures and their log-probabilities; `reads_words` is true if it needs
+    word ids; `predict` may choose before a token comes, `read` and `select` may keep more than keys and values.
 
     Args:
         model (`PreTrainedModel`): A causal language model with a `model.backbone` and an `lm_head`.
@@ -31,53 +29,54 @@ class Hypotheses:
     output_class: ClassVar[type[ModelOutput]]
     reads_words: ClassVar[bool] = False
 
-    def __init__(self, model: PreTrainedModel, ids: torch.Tensor, most: int):
+    def __init__(self, model: Any, ids: torch.Tensor, most: int):
         self.model = model
         self.ids = ids
         self.backbone = model.model.backbone
         batch, tokens = ids.shape
+        self.attention: dict[str, Any] = {}  # further inputs of layers
+        self.keys_values = RowCache(tokens, most)
         if isinstance(self.backbone, TransformerXLModel):
-            self.keys_values = SharedCache(batch, tokens, most, ids.device)
-        else:
-            self.keys_values = RowCache(tokens, most)
+            self.keys_values = shared = SharedCache(batch, tokens, most, ids.device)
+            self.attention = {"attend": shared.attend, "position_scores": shared.position_scores}
         self.tables: dict[int, torch.Tensor] = {}  # by layer: keys of the values of tapes
         self.positions = torch.arange(tokens, device=ids.device).unsqueeze(0)
         self.layers = layers_of(self.backbone)
         self.first = min(model.config.structure_layers, default=len(self.layers))  # that reads tapes
         self.lower = self._lower_layers()
-        self.last = ids.new_empty(batch, 0)  # (rows, hidden_size): what the head reads of the last token, once read
+        self.last = ids.new_empty(batch, 0)  # (rows, hidden_size): of the last token, for the head
 
     @classmethod
-    def room_for(cls, k: int, ids: torch.Tensor, *words: torch.Tensor) -> torch.Tensor:
+    def empty_structures(cls, k: int, ids: torch.Tensor, *words: torch.Tensor) -> torch.Tensor:
         """
-        Zeros `(batch_size, k, ...)` with room for the structures of all sentences, from their token ids and words; by
-        default a number for each token. Raises `ValueError` for sentences that structures cannot be found of.
+        Zeros `(batch_size, k, ...)` for the structures of all sentences, from their token ids and words; by default a
+        number for each token. Raises `ValueError` for sentences that can have no structures.
         """
         return torch.zeros_like(ids).unsqueeze(1).repeat(1, k, 1)  # (B, k, n)
 
     @classmethod
     def at_tokens(cls, structures: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-        """Structures of sentences padded on the right, for those whose tokens were at the places in `order`."""
+        """Moves structures of sentences padded on the right back to the original positions of tokens, `order`."""
         return structures
 
-    def predict(self, beam: Beam, place: int, beam_size: int) -> Beam:
-        """The hypotheses with the probabilities of the tokens at a place, which come next."""
-        return beam.add(self.log_probs(self.ids[beam.sentences, place]))
+    def predict(self, beam: Beam, position: int, beam_size: int) -> Beam:
+        """Adds the log-probabilities of the next tokens, at `position`."""
+        return beam.add(self.log_probs(self.ids[beam.sentences, position]))
 
-    def branch(self, beam: Beam, place: int, beam_size: int) -> Beam:
-        """What is chosen when the tokens at a place are known, which have not been read yet."""
+    def branch(self, beam: Beam, position: int, beam_size: int) -> Beam:
+        """Branches on what the tokens at `position` add to structures; the tokens have not been read yet."""
         raise NotImplementedError
 
-    def lookup(self, place: int, sentences: torch.Tensor) -> TapeLookup:
-        """The tapes of the tokens at a place of the hypotheses' sentences, `(rows,)`."""
+    def lookup(self, position: int, sentences: torch.Tensor) -> TapeLookup:
+        """The tapes of the tokens at `position`, for hypotheses of `sentences` `(rows,)`."""
         raise NotImplementedError
 
     def structures(self) -> torch.Tensor:
-        """`(rows, ...)`: what is returned of hypotheses."""
+        """`(rows, ...)`: the structures, as they are returned."""
         raise NotImplementedError
 
     def _lower_layers(self) -> list[torch.Tensor]:
-        """The states below the first layer that reads tapes: the same in all hypotheses of a sentence."""
+        """States below the first layer that reads tapes, which all hypotheses of a sentence share."""
         states = [embed(self.backbone, self.backbone.get_input_embeddings()(self.ids), self.positions)]
         inputs = layer_inputs(self.backbone, states[0], self.positions)
         inputs["attention_mask"] = causal_mask(None, states[0], 0)
@@ -85,16 +84,13 @@ class Hypotheses:
             states.append(layer(states[-1], **inputs))
         return states
 
-    def read(self, place: int, sentences: torch.Tensor) -> list[torch.Tensor]:
-        """
-        Processes the tokens at a place; their states `(rows, 1, hidden_size)` after each layer, as the backbone gives
-        hidden states: the last one after the last norm.
-        """
-        lookup = self.lookup(place, sentences)
-        states = [layer[:, place].index_select(0, sentences).unsqueeze(1) for layer in self.lower]  # (rows, 1, size)
+    def read(self, position: int, sentences: torch.Tensor) -> list[torch.Tensor]:
+        """Reads the tokens at `position`; states `(rows, 1, hidden_size)` of all layers, the last after the norm."""
+        lookup = self.lookup(position, sentences)
+        states = [layer[sentences, position].unsqueeze(1) for layer in self.lower]  # (rows, 1, size)
         self.keys_values.begin(len(sentences))
-        positions = self.positions[:, place : place + 1]
-        seen = {"attention_mask": None, "tape_lookup": lookup}  # the newest sees all
+        positions = self.positions[:, position : position + 1]
+        seen = {"attention_mask": None, "tape_lookup": lookup}  # the newest token sees all others
         states += self.run_layers(states[-1], positions, **seen)
         self.last = states[-1].squeeze(1)
         return states
@@ -102,7 +98,7 @@ class Hypotheses:
     def run_layers(self, states: torch.Tensor, positions: torch.Tensor, **inputs) -> list[torch.Tensor]:
         """States `(rows, 1, hidden_size)` after each layer that reads tapes, the last ones after the last norm."""
         device = states.device
-        inputs = layer_inputs(self.backbone, states, positions) | inputs
+        inputs = layer_inputs(self.backbone, states, positions) | self.attention | inputs
         inputs[adapter_of(self.backbone).cache] = self.keys_values
         after = []
         for layer in self.layers[self.first :]:
@@ -117,6 +113,6 @@ class Hypotheses:
         return -torch.cat([torch.nn.functional.cross_entropy(*part, reduction="none") for part in parts])
 
     def select(self, rows: torch.Tensor) -> None:
-        """Goes on with some rows, which may come more than once, in this order."""
+        """Reorders hypotheses; rows may repeat."""
         self.keys_values.select(rows)
         self.last = self.last.index_select(0, rows)  # (rows, hidden_size)

@@ -1,5 +1,5 @@
 """
-What the classes of a structured language model share. A family has a `<Family>PreTrainedModel`, a `<Family>Model` with
+Base classes of structured language models. A family has a `<Family>PreTrainedModel`, a `<Family>Model` with
 a `backbone` that reads its tapes, and a `<Family>ForCausalLM` with a head and a scorer of structures.
 """
 
@@ -59,8 +59,8 @@ class StructuredModelMixin(MixinBase):
             `config.use_cache`, but without a loss.
         position_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): By default counted without the
             padding. Read by grafted backbones; from scratch, distances are what counts.
-        inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*): Embeddings in
-            place of `input_ids`.
+        inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*): Embeddings
+            instead of `input_ids`.
     """
 
     def __init__(self, config: PreTrainedConfig):
@@ -99,15 +99,13 @@ class StructuredModelMixin(MixinBase):
 class StructuredLMMixin(BeamSearchMixin):
     """
     For a family's causal language model, which names the argument of `forward` that gives structures, the
-    `structure_input`. Arguments of `forward` that all families share, beside those of
-    [`StructuredModelMixin`]:
+    `structure_input`. Arguments of `forward` that all families share, besides [`StructuredModelMixin`]'s:
         labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): The tokens themselves, -100 where
             they do not count; each is predicted from the one before.
         shift_labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Instead of `labels`: what each
             token is to predict. Passed in `kwargs`, as in transformers, whose `Trainer` expects named parameters of
             this kind in every batch.
-        num_items_in_batch (`int`, *optional*): What sums of losses are divided by; the number of labels in this batch
-            by default.
+        num_items_in_batch (`int`, *optional*): Divisor of the summed losses; by default the labels in this batch.
         logits_to_keep (`int` or `torch.LongTensor`): How many last tokens, or which, get logits; 0 for all.
     """
 
@@ -136,7 +134,7 @@ class StructuredLMMixin(BeamSearchMixin):
         return kind(logits=logits, cache=outputs.cache, attentions=outputs.attentions, **fields)
 
     def events_read(self, tokens: Sequence[str], **reading: torch.Tensor) -> list[str]:
-        """The names of what `attentions` are of, given those of the tokens of one text, and what it is read with."""
+        """The names of the rows of `attentions`, from the tokens of one text and the other inputs."""
         return list(tokens)
 
     def add_losses(
@@ -211,7 +209,7 @@ class TreeLMMixin(StructuredLMMixin):
     """For models whose trees are over the tokens between the first and the one that ends the text."""
 
     def is_end(self, input_ids: torch.Tensor) -> torch.Tensor:
-        """Which tokens end a text, of the same shape."""
+        """Mask of end-of-text tokens, same shape as the input."""
         token_ids = self.config.eos_token_id
         ends = torch.tensor([] if token_ids is None else token_ids, dtype=torch.long, device=input_ids.device)
         return torch.isin(input_ids, ends.view(-1))  # (number of token_ids,)
@@ -220,8 +218,8 @@ class TreeLMMixin(StructuredLMMixin):
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None, word_ids: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """
-        Which tokens are no padding, and the word of each, from 1, 0 for none: by default, each between the first one
-        and the one that ends the text is a word. All of shape `(batch_size, seq_len)`.
+        Padding mask and word of each token, from 1, 0 for none; both `(batch_size, seq_len)`. By default, each token
+        between the first and the one that ends the text is a word.
         """
         is_token = (ones_mask(input_ids) if attention_mask is None else attention_mask).bool()
         if word_ids is None:
@@ -286,8 +284,8 @@ def next_tokens(
     labels: torch.Tensor | None, shift_labels: torch.Tensor | None, attention_mask: torch.Tensor | None
 ) -> torch.Tensor | None:
     """
-    What each token is to predict, `(batch_size, seq_len)`, -100 where nothing: `shift_labels`, or else the `labels`,
-    which are the tokens themselves; None without either. Padding on the left predicts nothing.
+    The target of each token, `(batch_size, seq_len)`, -100 for none: `shift_labels`, or else `labels`, which are the
+    tokens themselves; None without either. Padding on the left predicts nothing.
     """
     if shift_labels is None:
         if labels is None:
@@ -302,6 +300,6 @@ def sum_of_losses(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 
 
 def label_count(targets: torch.Tensor, num_items_in_batch: torch.Tensor | int | None) -> torch.Tensor:
-    """What sums of losses are divided by: the number given, or else that of the targets; at least 1."""
+    """The divisor of summed losses: the number given, or else the number of targets; at least 1."""
     count = (targets != -100).sum() if num_items_in_batch is None else torch.as_tensor(num_items_in_batch)
     return count.to(targets.device).clamp(min=1)

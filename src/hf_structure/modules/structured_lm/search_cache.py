@@ -1,6 +1,7 @@
-"""What a search keeps of what its hypotheses have read: keys and values, and other vectors."""
+"""Key-value cache of the beam search, and other vectors of its hypotheses."""
 
 from collections.abc import Hashable
+from typing import Any
 
 import torch
 
@@ -10,68 +11,68 @@ from hf_structure.modules.padding import pad_and_cat
 
 class SharedRows:
     """
-    Vectors of hypotheses, each kept once for all that come from the one that it was computed for. Hypotheses that
-    change rows take along where their vectors are; nothing else is moved.
+    Vectors of hypotheses, each stored once and shared by all descendants of the hypothesis that it was computed for.
+    Reordering hypotheses moves indices only.
 
     Args:
-        places (`torch.LongTensor` of shape `(rows, columns)`): Where the vectors of each hypothesis are.
-        most (`int`): Most vectors that there can be.
+        indices (`torch.LongTensor` of shape `(rows, columns)`): Indices of the vectors of each hypothesis.
+        most (`int`): Largest number of vectors.
     """
 
-    def __init__(self, places: torch.Tensor, most: int):
-        self.places = places
+    def __init__(self, indices: torch.Tensor, most: int):
+        self.indices = indices
         self.most = most
-        self.tables: dict[Hashable, torch.Tensor] = {}  # (room, size): the vectors by name
-        self.used = self.room = 0
-        self.aside: list[torch.Tensor] = []  # the places of rows that were set aside
+        self.tables: dict[Hashable, torch.Tensor] = {}  # (capacity, size): vectors by name
+        self.used = self.capacity = 0
+        self.stashed: list[torch.Tensor] = []  # indices of stashed rows
 
-    def new_places(self, count: int) -> torch.Tensor:
-        """Places `(count,)` for more vectors, which are kept next."""
-        if self.used + count > self.room:
-            self._make_room(count)
+    def new_indices(self, count: int) -> torch.Tensor:
+        """Indices `(count,)` for new vectors, to be stored next."""
+        if self.used + count > self.capacity:
+            self._grow(count)
         self.used += count
-        return torch.arange(self.used - count, self.used, device=self.places.device)
+        return torch.arange(self.used - count, self.used, device=self.indices.device)
 
     def keep(self, name: Hashable, new: torch.Tensor) -> torch.Tensor:
-        """Keeps vectors `(count, size)` at the newest places; all of that name."""
+        """Stores vectors `(count, size)` at the newest indices; returns all vectors of that name."""
         if name not in self.tables:
-            self.tables[name] = new.new_empty(self.room, new.shape[1])
+            self.tables[name] = new.new_empty(self.capacity, new.shape[1])
         self.tables[name][self.used - len(new) : self.used] = new
         return self.tables[name]
 
     def select(self, rows: torch.Tensor) -> None:
-        """Goes on with some rows, which may come more than once, in this order."""
-        self.places = self.places.index_select(0, rows)  # (rows, columns)
+        """Reorders hypotheses; rows may repeat."""
+        self.indices = self.indices.index_select(0, rows)  # (rows, columns)
 
-    def set_aside(self, rows: torch.Tensor) -> None:
-        """Keeps rows as they are, until all that is kept is taken back."""
-        self.aside.append(self.places.index_select(0, rows))  # (rows, columns)
+    def stash(self, rows: torch.Tensor) -> None:
+        """Saves rows as they are, until [`pop`]."""
+        self.stashed.append(self.indices.index_select(0, rows))  # (rows, columns)
 
-    def take_back(self) -> None:
-        """Goes on with all rows that were set aside, in that order, and no others; what is missing is anywhere."""
-        self.places = pad_and_cat(self.aside)  # (rows, columns)
-        self.aside = []
+    def pop(self) -> None:
+        """Continues with the stashed rows, in that order; missing columns hold arbitrary indices."""
+        self.indices = pad_and_cat(self.stashed)  # (rows, columns)
+        self.stashed = []
 
-    def _make_room(self, count: int) -> None:
-        """Room for more vectors, where those that no hypothesis has any more are left out."""
-        is_kept = torch.zeros(self.used, dtype=torch.bool, device=self.places.device)
+    def _grow(self, count: int) -> None:
+        """Grows the tables; drops vectors that no hypothesis refers to any more."""
+        is_kept = torch.zeros(self.used, dtype=torch.bool, device=self.indices.device)
         if self.used:
-            for places in (self.places, *self.aside):
-                is_kept[places] = True
+            for indices in (self.indices, *self.stashed):
+                is_kept[indices] = True
             moved = is_kept.cumsum(0) - 1  # (used,)
-            self.places, *self.aside = (moved[places] for places in (self.places, *self.aside))
+            self.indices, *self.stashed = (moved[indices] for indices in (self.indices, *self.stashed))
         kept = is_kept.nonzero().squeeze(1)
         self.used = len(kept)
         needed = self.used + count
-        self.room = max(min(2 * needed, self.most), needed)
+        self.capacity = max(min(2 * needed, self.most), needed)
         for name, old in self.tables.items():
-            self.tables[name] = old.new_empty(self.room, old.shape[1])
+            self.tables[name] = old.new_empty(self.capacity, old.shape[1])
             torch.index_select(old, 0, kept.to(old.device), out=self.tables[name][: self.used])
 
 
 class SharedCache(SharedRows):
     """
-    Keys and values of hypotheses, `batch` of them at first, `most` later, with at most so many tokens; `places` has a
+    Keys and values of hypotheses, `batch` of them at first, `most` later, with at most so many tokens; `indices` has a
     column for each token so far, or for each that may still be seen.
     """
 
@@ -83,61 +84,70 @@ class SharedCache(SharedRows):
         self.lookups: dict[torch.device, Lookup] = {}  # for the layers on each device
 
     def begin(self, count: int, reading: torch.Tensor | slice = slice(None)) -> None:
-        """A place for the next token of each of the hypotheses, `count` of them, or of those that are `reading`."""
-        new = self.new_places(count)
-        self.places = torch.nn.functional.pad(self.places, (0, 1))  # (rows, tokens)
-        self.places[reading, -1] = new
+        """Makes a column for the next token of all `count` hypotheses, or of those that are `reading`."""
+        new = self.new_indices(count)
+        self.indices = torch.nn.functional.pad(self.indices, (0, 1))  # (rows, tokens)
+        self.indices[reading, -1] = new
         self.reading = reading
         self.lookups.clear()
 
-    def attend(
-        self, layer_idx: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor
-    ) -> torch.Tensor:
+    def update(self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, **kwargs) -> list[torch.Tensor]:
+        """Stores keys and values `(rows, num_heads, 1, head_dim)` of the newest tokens; returns all for [`attend`]."""
+        return [self._keep_heads((layer_idx, "keys"), keys), self._keep_heads((layer_idx, "values"), values)]
+
+    def position_scores(self, attention: Any, query: torch.Tensor) -> torch.Tensor:
+        """`(rows, num_heads, 1, keys)`: scores by distance, whose keys are computed once for all tokens."""
+        if attention.layer_idx not in self.position_keys:
+            self.position_keys[attention.layer_idx] = attention.position_keys(self.tokens, query)
+        keys = self.position_keys[attention.layer_idx][:, -self.indices.shape[1] :]
+        scores = query.squeeze(2).transpose(0, 1) @ keys.transpose(1, 2)  # (H, rows, keys)
+        return scores.transpose(0, 1).unsqueeze(2)  # (rows, H, 1, keys)
+
+    def attend(self, attention, query, keys, values, bias) -> torch.Tensor:
         """
-        Attention of the newest tokens, `(rows, num_heads, 1, head_dim)`, from their scaled queries, keys and values of
-        that shape, which are kept, and a bias of scores `(rows, num_heads, 1, tokens)`.
+        An attention function for the newest tokens, which see all before: scaled queries `(rows, num_heads, 1,
+        head_dim)`, keys and values from [`update`], and a bias of scores `(rows, num_heads, 1, tokens)`.
         """
         rows, num_heads, _, size = query.shape
-        keys = self._keep_heads((layer_idx, "keys"), key)
-        values = self._keep_heads((layer_idx, "values"), value)
         if query.device not in self.lookups:
-            head = torch.arange(num_heads, device=self.places.device).unsqueeze(1)
-            index = self.places[self.reading].unsqueeze(1) * num_heads + head  # (rows, num_heads, tokens)
+            head = torch.arange(num_heads, device=self.indices.device).unsqueeze(1)
+            index = self.indices[self.reading].unsqueeze(1) * num_heads + head  # (rows, num_heads, tokens)
             self.lookups[query.device] = Lookup(index.flatten(0, 1).to(query.device))  # (rows * num_heads, tokens)
         lookup = self.lookups[query.device]
-        query = query.reshape(-1, size)  # (rows * num_heads, head_dim)
+        flat = query.reshape(-1, size)  # (rows * num_heads, head_dim)
         bias = bias.flatten(0, 2)  # (rows * num_heads, tokens)
-        scores = lookup.dots(query.to(keys.dtype), keys, bias.to(keys.dtype))
+        scores = lookup.dots(flat.to(keys.dtype), keys, bias.to(keys.dtype))
         weights = scores.float().softmax(-1).to(values.dtype)
         mixed = lookup.weighted_sums(weights, values)
-        return mixed.view(rows, num_heads, 1, size).to(key.dtype)  # (rows, num_heads, 1, head_dim)
+        return mixed.view(rows, 1, num_heads, size).to(query.dtype)  # (rows, 1, num_heads, head_dim)
 
     def _keep_heads(self, name: Hashable, new: torch.Tensor) -> torch.Tensor:
-        """Keeps keys or values `(rows, num_heads, 1, head_dim)` of the newest tokens; all, `(-1, head_dim)`."""
+        """Stores keys or values `(rows, num_heads, 1, head_dim)` of new tokens; returns all, `(-1, head_dim)`."""
         size = new.shape[-1]
         new = new.flatten(1)  # (rows, num_heads * head_dim)
-        if new.device.type == "cpu":  # products that are looked up have kernels for single precision alone
+        # On a CPU, products that are looked up have kernels for single precision only.
+        if new.device.type == "cpu":
             new = new.float()
-        return self.keep(name, new).view(-1, size)  # (room * num_heads, head_dim)
+        return self.keep(name, new).view(-1, size)  # (capacity * num_heads, head_dim)
 
 
 class GatheredCache(SharedCache):
     """The same for the attention modules of transformers, which get keys and values as from a cache of theirs."""
 
     def update(self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, **kwargs) -> list[torch.Tensor]:
-        """Keeps keys and values `(rows, num_heads, 1, head_dim)`; those in all columns, seen or not."""
-        index = self.places[self.reading].to(keys.device)  # (rows, columns)
+        """Stores keys and values `(rows, num_heads, 1, head_dim)`; returns all columns, seen or not."""
+        index = self.indices[self.reading].to(keys.device)  # (rows, columns)
         found = []
         for name, new in (("keys", keys), ("values", values)):
-            kept = self.keep((layer_idx, name), new.flatten(1))  # (room, num_heads * head_dim)
+            kept = self.keep((layer_idx, name), new.flatten(1))  # (capacity, num_heads * head_dim)
             found.append(kept[index].unflatten(-1, new.shape[1::2]).transpose(1, 2))  # (rows, H, columns, head_dim)
         return found
 
 
 class RowCache:
     """
-    Keys and values of hypotheses that change rows, with room for all tokens that will come: what the attention modules
-    of transformers call a cache. What stays in its row is not moved.
+    Keys and values of hypotheses that change rows, allocated for all tokens to come: a cache for the attention modules
+    of transformers. Hypotheses that stay in their row are not moved.
     """
 
     def __init__(self, tokens: int, most: int):
@@ -151,7 +161,7 @@ class RowCache:
         self.length += 1
 
     def update(self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, **kwargs) -> list[torch.Tensor]:
-        """Keeps keys and values `(rows, num_heads, 1, head_dim)`; those of all tokens so far."""
+        """Stores keys and values `(rows, num_heads, 1, head_dim)`; returns all tokens so far."""
         new = (keys, values)
         if layer_idx not in self.layers:
             self.layers[layer_idx] = [some.new_empty(*some.shape[:2], self.tokens, some.shape[3]) for some in new]
@@ -163,11 +173,11 @@ class RowCache:
     def select(self, rows: torch.Tensor) -> None:
         """Puts the given rows in this order; see [`~hf_structure.algorithms.beam.stable_order`]."""
         moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero().squeeze(1)
-        known = slice(self.length + 1)
+        filled = slice(self.length + 1)
         for layer in self.layers.values():
             for i, kept in enumerate(layer):
                 if len(rows) > len(kept):
                     layer[i] = kept.new_empty(min(2 * len(rows), self.most), *kept.shape[1:])
-                    layer[i][: len(kept), :, known] = kept[:, :, known]
+                    layer[i][: len(kept), :, filled] = kept[:, :, filled]
                 origins = rows[moved].to(kept.device)
-                layer[i][moved.to(kept.device), :, known] = kept[origins, :, known]
+                layer[i][moved.to(kept.device), :, filled] = kept[origins, :, filled]

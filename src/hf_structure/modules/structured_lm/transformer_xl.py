@@ -1,11 +1,12 @@
 """
 The backbone of language models from scratch: a Transformer decoder with the relative positions of Transformer-XL (Dai
-et al. 2019), without memory across sentences. It knows nothing of structures.
+et al. 2019), without memory across sentences. Independent of any structure and of the search.
+
+Dimensions: B texts, Q new tokens (queries), keys all tokens, H heads, head_dim the size of a head.
 """
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import nn
@@ -18,7 +19,6 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from hf_structure.modules.calls import by_call, with_calls
 from hf_structure.modules.dropout import Dropout
-from hf_structure.modules.structured_lm.search_cache import SharedCache
 
 
 def sinusoids(positions: torch.Tensor, size: int) -> torch.Tensor:
@@ -31,7 +31,7 @@ def sinusoids(positions: torch.Tensor, size: int) -> torch.Tensor:
 def causal_mask(attention_mask: torch.Tensor | None, states: torch.Tensor, past: int) -> torch.Tensor:
     """
     `(batch_size or 1, 1, queries, keys)` to add to scores: 0 where a token may look, else very small. A mask of four
-    dimensions, boolean or additive already, says all of it, also for keys that a cache has room for only.
+    dimensions, boolean or additive, replaces all of it; it may cover more keys than a cache holds yet.
     """
     queries = states.shape[1]
     keys = states.shape[1] + past
@@ -91,76 +91,73 @@ class RelativeAttention(nn.Module):
         attention_mask: torch.Tensor | None,
         content_bias: torch.Tensor,
         position_bias: torch.Tensor,
-        cache: Cache | SharedCache | None = None,
+        cache: Cache | None = None,
         output_attentions: bool = False,
         score_bias: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
         position_scores: Callable[["RelativeAttention", torch.Tensor], torch.Tensor] | None = None,
+        attend: Callable[..., torch.Tensor] | None = None,
         **kwargs,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """
         Args:
             hidden_states (`torch.FloatTensor` of shape `(batch_size, queries, hidden_size)`): Token vectors.
-            attention_mask (`torch.FloatTensor` of shape `(batch_size, 1 or num_heads, queries, keys)`):
-                Added to scores; not read with a shared cache.
+            attention_mask (`torch.FloatTensor` of shape `(batch_size, 1 or num_heads, queries, keys)`, *optional*):
+                Added to scores; without it, every token sees all keys.
             content_bias, position_bias (`torch.FloatTensor` of shape `(num_heads, 1, head_dim)`): u and v.
-            cache (`Cache` or [`SharedCache`], *optional*):
-                Keys and values of the tokens before. In a shared one, tokens come one by one and see all before.
+            cache (`Cache`, *optional*): Keys and values of the tokens before.
             score_bias (`Callable`, *optional*):
-                From the queries for content and for positions, which are scaled, to what is added to scores.
+                Maps the queries for content and for positions, which are scaled, to a bias added to the scores.
             position_scores (`Callable`, *optional*):
-                From this module and the latter queries to scores by position, where that is not the distance.
+                Maps this module and the queries for positions to scores by position, instead of by distance.
+            attend (`Callable`, *optional*):
+                Replaces attention: from this module, queries, keys, values and a bias to `(B, Q, H, head_dim)`.
 
         Returns:
             New token vectors, and the weights of attention if asked for.
         """
-        query = self.split_heads(self.query(hidden_states))
+        # Queries are scaled, not scores, which are many more.
+        query = self.split_heads(self.query(hidden_states)) * self.scaling
         key = self.split_heads(self.key(hidden_states))
         value = self.split_heads(self.value(hidden_states))
-        query = query * self.scaling  # scores are many more than queries
         content = query + content_bias * self.scaling
         position = query + position_bias * self.scaling
-        more: Any = 0 if score_bias is None else score_bias(content, position)
-        if position_scores is not None:
-            more = more + position_scores(self, position)
-        if isinstance(cache, SharedCache):
-            scores = more if position_scores else self._newest_position_scores(position, cache) + more
-            mixed = cache.attend(self.layer_idx, content, key, value, scores)
-            return self.output(mixed.flatten(1).unsqueeze(1)), None  # (rows, 1, hidden_size)
         if cache is not None:
-            assert attention_mask is not None
-            known = slice(attention_mask.shape[-1])  # a static cache has room for more
-            key, value = (kept[:, :, known] for kept in cache.update(key, value, self.layer_idx, kwargs=kwargs))
-        scores = more if position_scores else self._position_scores(position, key.shape[2]) + more
-        mask = add_bias(attention_mask, scores)
+            key, value = cache.update(key, value, self.layer_idx, kwargs=kwargs)
+            # A static cache returns its whole capacity, not only the tokens so far.
+            if attention_mask is not None:
+                key, value = (kept[:, :, : attention_mask.shape[-1]] for kept in (key, value))
+        if position_scores is None:
+            scores = self._position_scores(position, key.shape[2])
+        else:
+            scores = position_scores(self, position)
+        if score_bias is not None:
+            scores = score_bias(content, position) + scores
+        if attention_mask is not None:
+            scores = add_bias(attention_mask, scores)
         weights = None
-        if output_attentions or self.config._attn_implementation == "eager":
-            scores = content @ key.transpose(2, 3) + mask  # (B, H, Q, keys)
+        if attend is not None:
+            mixed = attend(self, content, key, value, scores)  # (B, Q, H, head_dim)
+        elif output_attentions or self.config._attn_implementation == "eager":
+            scores = content @ key.transpose(2, 3) + scores  # (B, H, Q, keys)
             weights = self.dropout(scores.softmax(dim=-1, dtype=torch.float32).to(value.dtype))
-            mixed = weights @ value
+            mixed = (weights @ value).transpose(1, 2)  # (B, Q, H, head_dim)
         else:
             dropout = self.dropout.p if self.training else 0.0
-            mask = mask.to(content.dtype)
+            mask = scores.to(content.dtype)
             mixed = nn.functional.scaled_dot_product_attention(content, key, value, mask, dropout, scale=1.0)
-        return self.output(mixed.transpose(1, 2).flatten(2)), weights  # (B, Q, hidden_size)
+            mixed = mixed.transpose(1, 2)  # (B, Q, H, head_dim)
+        return self.output(mixed.flatten(2)), weights  # (B, Q, hidden_size)
 
     def _position_scores(self, query: torch.Tensor, keys: int) -> torch.Tensor:
         """
-        `(batch_size, num_heads, queries, keys)`: (W_q h_k + v) . W_k,r r_kj, where r_kj is that of the distance k - j;
-        of no meaning for tokens still to come.
+        `(batch_size, num_heads, queries, keys)`: (W_q h_k + v) . W_k,r r_kj, with r_kj of the distance k - j;
+        meaningless for later tokens.
         """
         scores = torch.einsum("bhqd,hkd->bhqk", query, self.position_keys(keys, query))  # by distance, falling
         # Row k is moved to the left until distance 0 stands at token k: padded by one, read in rows of one less.
         batch, num_heads, queries, _ = scores.shape
         shifted = nn.functional.pad(scores, (1, 0)).view(batch, num_heads, keys + 1, queries)  # (B, H, keys + 1, Q)
         return shifted[:, :, 1:].reshape(batch, num_heads, queries, keys)  # (B, H, Q, keys)
-
-    def _newest_position_scores(self, query: torch.Tensor, cache: SharedCache) -> torch.Tensor:
-        """The same, `(rows, num_heads, 1, keys)`, of one token, the newest, whose position keys are kept."""
-        if self.layer_idx not in cache.position_keys:
-            cache.position_keys[self.layer_idx] = self.position_keys(cache.tokens, query)
-        keys = cache.position_keys[self.layer_idx][:, -cache.places.shape[1] :]
-        scores = query.squeeze(2).transpose(0, 1) @ keys.transpose(1, 2)  # (H, rows, keys)
-        return scores.transpose(0, 1).unsqueeze(2)  # (rows, H, 1, keys)
 
     def position_keys(self, count: int, like: torch.Tensor, lowest: int = 0) -> torch.Tensor:
         """`(num_heads, count - lowest, head_dim)`: W_k,r r of positions from `count - 1` to the lowest."""
@@ -231,8 +228,8 @@ class TransformerXLModel(PreTrainedModel):
             init.normal_(self.position_bias, std=size**-0.5)
 
     def scale(self, embeddings: torch.Tensor) -> torch.Tensor:
-        """What the first layer reads of the embeddings of tokens."""
-        # Tied to the output embeddings, which are small; the scale is Transformer-XL's.
+        """The first layer's input, from embeddings of tokens."""
+        # The embeddings are tied to the output embeddings, which are small; the scale is Transformer-XL's.
         scale = math.sqrt(self.config.hidden_size) if self.config.scale_embeddings else 1
         return self.dropout(embeddings * scale)
 
@@ -251,10 +248,7 @@ class TransformerXLModel(PreTrainedModel):
         inputs_embeds: torch.Tensor | None = None,
         **kwargs,
     ) -> BaseModelOutputWithPast:
-        """
-        Arguments are those of [`~hf_structure.modules.structured_lm.modeling.StructuredModelMixin`]; a mask of four
-        dimensions is that of [`causal_mask`].
-        """
+        """See [`~hf_structure.modules.structured_lm.modeling.StructuredModelMixin`] and [`causal_mask`]."""
         if use_cache and cache is None:
             cache = DynamicCache()
         past = 0 if cache is None else int(cache.get_seq_length())
