@@ -6,8 +6,7 @@ are on a device that has none.
 
 Searches (`find_heads` and the functions it calls) take torch tensors on any device and numpy arrays alike, return the
 same kind, run in numpy on the CPU and are not differentiable. Sums (`tree_log_partition`, `arc_marginals`,
-`tree_score`, `tree_log_prob`) take torch tensors, return tensors on their device and are twice differentiable,
-marginals once: they are a derivative themselves.
+`tree_score`, `tree_log_prob`) take torch tensors, return tensors on their device and are twice differentiable.
 """
 
 from typing import TypeVar, cast
