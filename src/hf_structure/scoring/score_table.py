@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ROWS = ("words", "regions")  # units with a row each
 _ID_COLUMNS = {"words": "word_id", "regions": "region_id"}
 _TEXTS = {"words": "word", "regions": "text"}
-# What is known of a word that is scored, some of it if it is asked for.
+# Values of a scored word, some of them optional.
 _NAMES = ("pieces", "tokens", "unknown", "surprisal", "surprisal_bits", "entropy", "entropy_reduction")
 _NAMES += ("structure_entropy", "structure_entropy_reduction")
 _LOADING = ("tokenizer", "device", "revision", "trust_remote_code")  # options of `score` for loading the model
