@@ -93,11 +93,11 @@ def _constituency(
     labels = None if names is None else [names[number] for number in decoded["span_labels"][: len(spans)].tolist()]
     if punctuation != "drop":
         spans = restore_spans(spans, encoded["keep"])
-        order = span_order(spans, len(words))
-        if labels is not None:
-            # A restored span of the whole sentence comes first and has no label: it takes the one after it.
-            labels = [labels[max(index - len(spans) + len(labels), 0)] for index in order]
-        return {"words": words, "spans": [list(spans[index]) for index in order], "labels": labels, "tags": None}
+    order = span_order(spans, len(words))
+    if labels is not None:
+        # A restored span of the whole sentence comes first and has no label: it takes the one after it.
+        labels = [labels[max(index - len(spans) + len(labels), 0)] for index in order]
+    return {"words": words, "spans": [list(spans[index]) for index in order], "labels": labels, "tags": None}
 
 
 def _trees(

@@ -217,9 +217,8 @@ def _with_structures(
         reading = core.read(embedded, mask, word_ids, found, None, False, **requested)
         _, replay = core.replay(embedded, mask, word_ids, found, GrammarCache.of(None))
         length = reading.tape.events.shape[1]
-        events = torch.where(
-            word_ids > 0, reading.tape.starts[:, :-1, -1], length
-        )  # (B, L), event of each token
+        starts = reading.tape.starts[:, :-1, -1]  # (B, L)
+        events = torch.where(word_ids > 0, starts, length)  # (B, L), event of each token
         of_events = word_ids.new_zeros(len(ids), length + 1).scatter(1, events, word_ids)[:, :-1]  # (B, E)
         tapes = {"position": replay.positions[..., :length], "visible": replay.visible.any(1)[..., :length]}
         return Reading(reading.outputs, of_events, tapes)
