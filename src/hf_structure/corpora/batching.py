@@ -37,7 +37,9 @@ def _cut(lengths: np.ndarray, max_tokens: int, order: np.ndarray, max_sentences:
         most = max(max_tokens // max(int(lengths[order[position]]), 1), 1)  # at least the first one
         most = most if max_sentences is None else min(most, max_sentences)
         longest = np.maximum.accumulate(lengths[order[position : position + most]])
+        # 64-bit products: sizes and lengths are 32-bit, and could overflow.
         too_large = longest * np.arange(1, len(longest) + 1, dtype=np.int64) > max_tokens
+        # A sentence longer than the budget still needs a batch.
         too_large[0] = False
         position += int(too_large.argmax()) if too_large.any() else len(longest)
     return starts
@@ -131,11 +133,13 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
         starts, ends = _halve_largest(starts, np.append(starts[1:], len(order)), self.num_batches - len(starts))
         batches = rng.permutation(len(starts))[: self.num_batches]
         starts, ends = _fill_last_step(starts[batches], ends[batches], self.num_replicas)
+        # Every process composes all batches and takes its own: no communication is needed.
         mine = range(self.rank, len(starts), self.num_replicas)
         return (order[starts[batch] : ends[batch]].tolist() for batch in mine)
 
     def _compose(self, epoch: int) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
         """Returns an order of an epoch's sentences, the starts of batches in it, and the random generator."""
+        # Seed and epoch seed the generator together, so that a resumed run composes the same batches.
         rng = np.random.default_rng((self.seed, epoch))
         if self.groups is None:
             return *_compose(self.lengths, self.max_tokens, self.max_sentences, rng), rng
@@ -156,6 +160,7 @@ def sample_groups(groups: np.ndarray, power: float, rng: np.random.Generator) ->
     chosen = []
     for group in sizes.nonzero()[0]:
         members = np.flatnonzero(groups == group)
+        # Whole rounds of all members first, then a random rest, so that draws differ by one at most.
         rounds, rest = divmod(max(draws[group], 1), len(members))
         chosen += [np.tile(members, rounds), rng.choice(members, rest, replace=False)]
     return np.concatenate(chosen)
@@ -166,6 +171,7 @@ def _compose(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns an order of all sentences, and the starts of batches in it."""
     keys = rng.random(len(lengths))
+    # In place, to save memory with millions of sentences.
     keys *= JITTER
     keys += 1
     keys *= lengths
@@ -200,6 +206,7 @@ def _halve_largest(starts: np.ndarray, ends: np.ndarray, times: int) -> tuple[np
         return starts, ends
     sizes = ends - starts
     largest = np.argsort(-sizes, kind="stable")[:times]  # no others can ever be the largest
+    # Sizes are negative, because `heapq` pops the smallest; numbers break ties by age.
     heap = [(-int(sizes[number]), int(number), int(starts[number])) for number in largest]
     for number in range(len(starts), len(starts) + 2 * times, 2):
         size, _, start = heapq.heappop(heap)

@@ -58,6 +58,7 @@ def _values(example: Mapping[str, Any], name: str, fill: int) -> Sequence[int]:
     if example.get(name) is not None:
         return example[name]
     word_ids = example.get("word_ids")
+    # Without pieces there is one id a word; otherwise the last word's number is the count.
     return [fill] * (len(example["input_ids"]) if word_ids is None else max(word_ids, default=-1) + 1)
 
 
@@ -182,11 +183,13 @@ class MaskedWordCollator(WordCollator):
         masked = maskable & (draws < self.mask_rate)
         # Every batch with a word to predict needs a label, or it would have no loss.
         if not masked.any():
+            # The word with the smallest draw would be masked first if the rate were higher.
             masked = maskable & (draws == draws.masked_fill(~maskable, torch.inf).min())
         batch["labels"] = input_ids.masked_fill(~masked, IGNORE_INDEX)
         batch["input_ids"] = input_ids.masked_fill(masked, self.mask_token_id)
         return batch
 
     def _generator(self, input_ids: torch.Tensor) -> torch.Generator:
+        # The checksum of the ids makes the masking a function of the batch.
         state = zlib.crc32(input_ids.numpy().tobytes(), zlib.crc32(f"{self.seed} {self.epoch}".encode()))
         return torch.Generator().manual_seed(state)

@@ -132,6 +132,7 @@ def read_pairs(data: str, layout: PairLayout) -> dict[str, list[MinimalPair]]:
             raise ValueError(f"{data}: there are no pairs in {name}")
         for pair in pairs:
             found.setdefault(pair.groups, []).append(pair)
+    # The finest group identifies a pair's set, unless coarser groups reuse its name.
     if len({finest for finest, *_ in found}) == len(found):
         return {finest: pairs for (finest, *_), pairs in found.items()}
     return {" / ".join(groups): pairs for groups, pairs in found.items()}
@@ -159,6 +160,7 @@ def find_tables(data: str) -> dict[str, Callable[[], Rows]]:
         folder = files[0].parent if Path(data).is_file() else Path(data)
         paths = [file.relative_to(folder) for file in files]
         names = [plain_path(path).with_suffix("").as_posix() for path in paths]
+        # Two files may differ only in their suffix, `a.csv` and `a.tsv`: keep it then.
         if len(set(names)) < len(names):
             names = [path.as_posix() for path in paths]
         return {name: partial(read_rows, file) for name, file in zip(names, files, strict=True)}
@@ -218,6 +220,7 @@ def _read_gold(path: Path) -> Rows:
 def _cell(row: Mapping[str, Any], column: str, location: str) -> Any:
     if column in row:
         return row[column]
+    # Column names differ in case between releases of the same data.
     for name, value in row.items():
         if name.lower() == column.lower():
             return value

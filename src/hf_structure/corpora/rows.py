@@ -45,6 +45,7 @@ class Rows:
 
     def part(self, index: int, count: int) -> Iterator[Row]:
         """Yields one of `count` parts: some of the files if there are enough, or else every `count`-th row."""
+        # Shards can be read independently; otherwise every process reads all rows and skips most.
         if count <= getattr(self.dataset, "num_shards", 1):
             shard = self.dataset.shard(num_shards=count, index=index)
             return iter(Rows(shard, self.name, self.column, None, self.files))
@@ -98,10 +99,12 @@ def open_file(path: str, column: str) -> Rows:
     from pyarrow import parquet
 
     form = ROW_FORMATS[row_suffix(path) or ""]
+    # The JSON reader of `datasets` reports other encodings in unclear terms.
     if form == "json" and os.path.isfile(path):
         with open_input(path) as file:
             check_encoding(file.peek(), path)
     with _named_errors(path):
+        # Streaming data sets do not know their length; a Parquet file states it.
         total = parquet.read_metadata(path).num_rows if form == "parquet" else None
         stream = datasets.load_dataset_builder(form, data_files=[path]).as_streaming_dataset("train")
     return Rows(stream, path, column, total, [path])

@@ -154,6 +154,7 @@ def word_matches(
     columns = _aligned((predicted, gold, predicted_labels, gold_labels, keep))
     for number, (heads, gold_heads, labels, true_labels, mask) in enumerate(columns, start=1):
         try:
+            # Convert the generator's errors to ones that name the sentence.
             _check_sentence(heads, gold_heads, predicted_labels=labels, gold_labels=true_labels, mask_values=mask)
         except ValueError as error:
             raise ValueError(f"sentence {number}: {error}") from error
@@ -183,6 +184,7 @@ def _found_arcs(words: Sequence[int], found: list[tuple], gold: list[tuple]) -> 
     predicted_arcs = set(found)
     first = {}
     for word, arc in zip(words, gold, strict=True):
+        # In cyclic gold graphs two words may share a pair; it counts once.
         first.setdefault(arc, word)
     return {word: arc in predicted_arcs for arc, word in first.items()}
 
@@ -265,6 +267,7 @@ def scored_words(
     if not ignore_labels or labels is None:
         return words
     ignored = set(ignore_labels)
+    # Subtypes are ignored with their relation: `punct` also ignores `punct:sub`.
     return [i for i in words if labels[i] not in ignored and universal_label(labels[i]) not in ignored]
 
 
@@ -281,6 +284,7 @@ def _arcs(
 
 def _view(arcs: Iterable[tuple[int, int, str | None]], score: str) -> list[tuple]:
     """Reduces arcs to the parts that a score compares."""
+    # Undirected: order the ends of each arc.
     if score in ("uuas", "ulas"):
         arcs = [(min(word, head), max(word, head), label) for word, head, label in arcs]
     if score in ("uas", "uuas"):

@@ -85,6 +85,7 @@ class _Word:
         return self.relation in CONTENT_RELATIONS
 
 
+# A word after both sides, so that neither queue runs empty.
 _END = _Word(inf, inf)
 
 
@@ -118,6 +119,7 @@ def conll18_scores(
     reference = _Text(gold, "gold")
     if system.characters != reference.characters:
         characters = zip_longest(system.characters, reference.characters)
+        # Name the first differing character for the message.
         position = next(index for index, (one, other) in enumerate(characters) if one != other)
         found = system.show(position)
         raise ValueError(f"the characters differ: {found} in the prediction, {reference.show(position)} in the gold")
@@ -173,6 +175,7 @@ class _Text:
                 continue
             first, _, second = token.id.partition("-")
             form = token.form
+            # Words of a multi-word token have no characters of their own; they share the token's span.
             in_token = int(first) <= last
             if not in_token:
                 form = _SPACES.sub("", form)
@@ -306,7 +309,9 @@ def _matches(pairs: Iterable[tuple[_Word, _Word]]) -> Counter[str]:
 def _values(word: _Word, gold_of: Mapping[_Word, _Word], has_lemma: bool) -> dict[str, object]:
     """Values that each score compares; heads and function words are replaced by their aligned gold words, if any."""
     upos, xpos, features = word.tags
+    # Gold lemmas of `_` are not annotated, and count as right.
     lemma = word.lemma if has_lemma else "_"
+    # Compare heads as gold words, so that different tokenizations can agree.
     head = word.head and gold_of.get(word.head, word.head)
     arc = (head, word.relation)
     function_words = [

@@ -164,6 +164,7 @@ def sentence_counts(
     def counted(spans: list[LabelledSpan], length: int) -> Counter:
         scored = _scored(spans, length, count_single_words, count_whole_sentences)
         pairs = [(start, end) for start, end, _ in scored]
+        # Multisets keep unary chains; sets drop them.
         if not count_duplicates:
             pairs = set(pairs)
         return Counter(pairs)
@@ -212,6 +213,7 @@ def label_recall(
         found = _scored(spans, length, count_single_words, count_whole_sentences)
         expected = _scored(gold_spans, length, count_single_words, count_whole_sentences)
         pairs = {(start, end) for start, end, _ in found}
+        # A set, so that labels count once each even on the same span.
         for start, end, label in set(expected):
             if label is None:
                 raise ValueError(f"the gold span {(start, end)} has no label")
@@ -255,6 +257,7 @@ def tree_depth(spans: Sequence[Span]) -> int:
     Depth of a tree: the number of constituents around its deepest word. Only constituents of two words or more count,
     and only once for each span, so that trees with and without unary chains can be compared.
     """
+    # A difference array: the depth at a position is the sum of all changes up to it.
     change = Counter()  # number of constituents that begin at a position, minus the number that end there
     for start, end in {(int(start), int(end)) for start, end, *_ in spans}:
         if end - start > 1:
@@ -290,6 +293,7 @@ def random_tree(length: int, generator: Random) -> list[tuple[int, int]]:
         if end - start > 1:
             spans.append((start, end))
             split = generator.randrange(start + 1, end)
+            # Push the right part first, so that the left one is taken first and spans come in order.
             waiting += [(split, end), (start, split)]
     return spans
 
@@ -308,6 +312,7 @@ def _sentences(
     if not len(predicted) == len(gold) == len(lengths):
         raise ValueError(f"{len(predicted)} predicted and {len(gold)} gold sentences, {len(lengths)} lengths")
     for number, (length, spans, gold_spans) in enumerate(zip(lengths, predicted, gold, strict=True), start=1):
+        # Check skipped sentences, too: errors must not depend on the bounds of length.
         checked = _checked(spans, length, number)
         gold_checked = _checked(gold_spans, length, number)
         if min_length <= length and (max_length is None or length <= max_length):

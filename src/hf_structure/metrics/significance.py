@@ -79,11 +79,13 @@ def compare_systems(
     one, other = (float(mean.scores[0]) for mean in means)
     difference = one - other
     low = high = bootstrap_p = None
+    # A resample of one sentence is always this sentence.
     if sentences > 1:
         systems = (first, second) if draw_runs else means
         drawn = _bootstrap(*systems, resamples, np.random.default_rng(seed))
         low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]).tolist()
         extreme = int((np.abs(drawn - difference) >= abs(difference) - _TOLERANCE).sum())
+        # The observed sample counts, so that p is never 0.
         bootstrap_p = (extreme + 1) / (resamples + 1)
     permutation_p = _permutation_p(*means, resamples, np.random.default_rng(seed))
     return SystemComparison(one, other, difference, low, high, bootstrap_p, permutation_p, sentences)

@@ -30,6 +30,7 @@ def with_columns(sentences: Iterable[Any], **columns: Iterable | None) -> Iterat
     column is shorter.
     """
     given = {name: values for name, values in columns.items() if values is not None}
+    # A unique object marks the end of a column, because None is a valid value.
     end: Any = object()
     for number, (sentence, *values) in enumerate(zip_longest(sentences, *given.values(), fillvalue=end), start=1):
         value_of = dict(zip(given, values, strict=True))
@@ -78,6 +79,7 @@ class SentenceEncoder:
     @classmethod
     def with_abilities(cls, abilities: Abilities, **options) -> "SentenceEncoder":
         """Makes an encoder for a model with these abilities, with ids as in its training."""
+        # Language models read the words between a beginning and an end token, parsers read them alone.
         encode_words = encode_subwords if abilities.incremental else encode
         return cls(abilities=abilities, **{"encode_words": encode_words, **options})
 
@@ -110,6 +112,7 @@ class SentenceEncoder:
         words, layer = self._words(source)
         keep = seen_mask(words, self.tokenizer, self.punctuation)
         seen = [word for word, kept in zip(words, keep, strict=True) if kept]
+        # Before the tokenizer runs, which takes time, too.
         _check_positions(len(seen), "words", self.abilities.max_words)
         encoded = {"words": words, "keep": keep, "layer": layer, **self.encode_words(seen, self.tokenizer)}
         _check_positions(len(encoded["input_ids"]), "tokens", self.abilities.max_tokens)
@@ -128,9 +131,11 @@ class SentenceEncoder:
             words, multiword_tokens = words_of_tokens(self.word_tokenizer(source.text or ""))
         if not words:
             raise EmptySentenceError("the sentence is empty")
+        # Before the words are looked up in the text, which takes time.
         if len(words) > self.max_words:
             message = f"the sentence has {len(words)} words, more than the {self.max_words} of max_words"
             raise LongSentenceError(message)
+        # CoNLL-U has computed its own spans; if these are None, the words do not match the text.
         if spans is None and source.text is not None and source.source is None:
             spans = find_words(source.text, words)
             if source.is_text:
@@ -166,6 +171,7 @@ def seen_mask(words: Sequence[str], tokenizer: PreTrainedTokenizerBase, punctuat
     if punctuation == "parse" or not tokenizer.init_kwargs.get("skip_punctuation"):
         return keep
     marked = [not is_punctuation(word) for word in words]
+    # A sentence of punctuation alone would leave the model no word at all.
     return marked if any(marked) else keep
 
 

@@ -34,6 +34,7 @@ def loaded_model(key: Hashable, state: Hashable, load: Callable[[], LoadedModel]
     found = _find(key, state)
     if found is None:
         with LOADING:
+            # Another thread may have loaded the model while this one waited for the lock.
             found = _find(key, state) or _keep(key, state, load())
     return found
 
@@ -52,6 +53,7 @@ def _find(key: Hashable, state: Hashable) -> LoadedModel | None:
         kept_state, found = _loaded.pop(key, (None, None))
         if found is None or kept_state != state:
             return None
+        # Insert it again at the end, as the most recently used model.
         _loaded[key] = state, found
         return found
 
@@ -61,6 +63,7 @@ def _keep(key: Hashable, state: Hashable, new: LoadedModel) -> LoadedModel:
     with _lock:
         _loaded[key] = state, new
         sizes = {each: model.get_memory_footprint() for each, (_, (model, _)) in _loaded.items()}
+        # The model just loaded is never released.
         for oldest in list(sizes)[:-1]:
             if sum(sizes.values()) <= MAX_BYTES:
                 break

@@ -105,6 +105,7 @@ class Parser:
         if is_one_sentence(batch):
             return next(self.pipe([batch], tags=_as_column(tags), initial=_as_column(initial)))
         parses = self.pipe(batch, tags=tags, initial=initial)
+        # A file or a generator has no length: its results are streamed, too.
         return Parses(parses) if isinstance(batch, Sized) else parses
 
     def pipe(
@@ -114,6 +115,7 @@ class Parser:
         Parses a stream: yields for each input, in order, the result of [`__call__`]. Reads `batch_size` times 64
         sentences ahead, to make batches of similar lengths.
         """
+        # Check at the call, not when the first result is requested: a generator would delay the errors.
         if self._split is not None and not (tags is None and initial is None):
             raise ValueError("tags and initial trees are those of sentences: they need sentences='line'")
         check_given(self.model, tags, initial)
@@ -121,8 +123,10 @@ class Parser:
 
     def _stream(self, inputs: Iterable[Any], tags: Iterable | None, initial: Iterable | None) -> Iterator[Any]:
         options = self.options
+        # The number of sentences is unknown until texts are split.
         total = len(inputs) if isinstance(inputs, Sized) and self._split is None else None
         bar = tqdm(total=total, unit=" sentences", disable=not options.progress)
+        # `split_texts` appends the number of sentences of each text, and `regroup` takes it from the left.
         counts: deque[int] = deque()
         sources = read_all(inputs)
         if self._split is not None:
@@ -143,6 +147,7 @@ class Parser:
         with bar:
             for window in windows(sentences, batch_size * WINDOW):
                 parses: list[Parse | None] = [None] * len(window)
+                # Skipped sentences are None here and in the results, so that inputs and results stay aligned.
                 present = [(index, encoded) for index, encoded in enumerate(window) if encoded is not None]
                 lengths = [len(encoded["input_ids"]) for _, encoded in present]
                 for batch in similar_length_batches(lengths, batch_size, max_padding):
@@ -215,6 +220,7 @@ def check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, abil
     """Raises `ValueError` if a model cannot read the tokens of a tokenizer."""
     if not is_word_level(tokenizer) and abilities.reads == "words":
         raise ValueError(f"{type(model).__name__} reads whole words: a word-level tokenizer is needed")
+    # Compare ids, not sizes: the ids of a vocabulary may have gaps.
     tokens = max(tokenizer.get_vocab().values()) + 1
     embeddings: Any = model.get_input_embeddings()
     rows = len(embeddings.weight)

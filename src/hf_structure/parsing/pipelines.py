@@ -39,6 +39,7 @@ class ParsingPipeline(SentencePipeline):
         """
         options.pop("num_workers", None)  # reading takes no time compared to the model
         parser = self._parser({**(self.given or {}), **options})
+        # A map-style data set of torch has `__getitem__` but need not be iterable.
         if isinstance(inputs, torch.utils.data.Dataset) and not isinstance(inputs, Iterable):
             inputs = _Items(inputs)
         return _ready(parser(inputs, tags=tags, initial=initial))

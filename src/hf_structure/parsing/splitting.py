@@ -42,6 +42,7 @@ def choose_splitter(
 
 def _given_spans(split: Callable[[str], list[str]], text: str) -> list[tuple[int, int]]:
     """Spans of the sentences that a user's function returns. Raises `ValueError` if they do not match the text."""
+    # Sentences stripped of white space must be found in order; a function that changes characters is an error.
     sentences = [sentence.strip() for sentence in split(text)]
     spans = find_words(text, sentences)
     if spans is None or not all(sentences):
@@ -59,6 +60,7 @@ def split_texts(
     model can batch texts of similar lengths.
     """
     for window in windows(sources, AHEAD * batch_size * USUAL, _size):
+        # Only raw texts are split, in one call, so that a model can batch them.
         found = iter(split([source.text or "" for source in window if source.is_text]))
         for source in window:
             if not source.is_text:
@@ -81,6 +83,7 @@ def parts_of(source: SourceSentence, spans: Spans) -> Iterator[SourceSentence]:
             source,
             text=text[start:end],
             start=source.start + start,
+            # The last sentence also gets the white space after the whole text.
             spaces_after=spaces if following < len(text) else spaces + source.spaces_after,
             metadata=metadata,
         )
@@ -103,6 +106,7 @@ def windows(items: Iterable[T], size: int, size_of: Callable[[T], int] = lambda 
                 yield window
                 window = []
                 total = 0
+    # Hand out the complete items first, so that their results are not lost.
     except Exception:
         yield window
         raise
@@ -113,6 +117,7 @@ def regroup(values: Iterable[T], counts: deque[int]) -> Iterator[list[T]]:
     """Groups the results for the sentences of [`split_texts`] by text."""
     group = []
     for value in values:
+        # Texts without sentences have no results that could trigger them.
         while counts[0] == 0:
             counts.popleft()
             yield []
@@ -121,6 +126,7 @@ def regroup(values: Iterable[T], counts: deque[int]) -> Iterator[list[T]]:
             counts.popleft()
             yield group
             group = []
+    # The remaining texts have no sentences either.
     yield from ([] for _ in counts)
 
 

@@ -46,6 +46,7 @@ def encode_masked(
     keep = seen_mask(words, tokenizer)
     words = list(compress(words, keep))
     spans = spans and list(compress(spans, keep))
+    # A word-level vocabulary has one id a word, whatever the tokenizer would do with raw text.
     if is_word_level(tokenizer):
         pieces = [[number] for number in encode_words(words, tokenizer)]
     else:
@@ -66,6 +67,7 @@ def special_ends(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[in
     encoding = tokenizer("a", return_special_tokens_mask=True)
     ids = encoding["input_ids"]
     mask = encoding["special_tokens_mask"]
+    # The mask hides the ends then; they are found by comparing lengths, with the odd token in front.
     if all(mask):  # the probe "a" itself is unknown
         plain = len(tokenizer("a", add_special_tokens=False)["input_ids"])
         begin = (len(ids) - plain + 1) // 2
@@ -92,6 +94,7 @@ def pseudo_log_probs(
     copies = []
     for number, sentence in enumerate(sentences):
         copies += [(number, position) for position, word in enumerate(sentence["word_ids"]) if word]
+    # Copies of all sentences are batched together, so that lengths in a batch are similar.
     lengths = [len(sentences[number]["input_ids"]) for number, _ in copies]
     results = [[0.0] * len(sentence["word_ids"]) for sentence in sentences]
     with tqdm(total=len(copies), unit=" tokens", disable=not progress) as bar:
@@ -113,6 +116,7 @@ def _log_probs(
 ) -> torch.Tensor:
     """Log-probabilities `(items,)` of the token at a position of each sentence."""
     mask = cast(int, tokenizer.mask_token_id)
+    # Padding is masked out, so the mask token will do if there is no padding token.
     pad = mask if tokenizer.pad_token_id is None else cast(int, tokenizer.pad_token_id)
     masked = [_mask(sentence, position, masking, mask) for sentence, position in items]
     inputs = {"input_ids": pad_words(masked, pad), "attention_mask": pad_words([[1] * len(row) for row in masked], 0)}
@@ -121,6 +125,7 @@ def _log_probs(
     rows = range(len(items))
     positions = [position for _, position in items]
     targets = [sentence["input_ids"][position] for sentence, position in items]
+    # Select the positions before the softmax, which is expensive over a vocabulary.
     logits = logits[rows, positions].float()  # (items, vocab_size)
     return logits[rows, targets] - logits.logsumexp(1)  # (items,)
 
@@ -130,6 +135,7 @@ def _mask(sentence: Mapping[str, Any], position: int, masking: str, mask_token_i
     ids = list(sentence["input_ids"])
     words = sentence["word_ids"]
     end = position + 1
+    # Within a word, only the later pieces: the earlier ones are context, as in left-to-right generation.
     while masking == "within_word" and end < len(ids) and words[end] == words[position]:
         end += 1
     ids[position:end] = [mask_token_id] * (end - position)

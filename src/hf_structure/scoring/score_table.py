@@ -87,6 +87,7 @@ class ScoreTable:
             if self.has_regions:
                 row["region"] = region
             row |= {_TEXTS[self.rows]: item.text[start:end], "start": start, "end": end}
+            # Pieces and counts do not depend on the beam.
             row |= {name: values[0][index - 1][name] for name in ("pieces", "tokens", "unknown")}
             if self.correction is not None:
                 row["correction"] = self.correction
@@ -111,6 +112,7 @@ class ScoreTable:
         starts = [start for start, _ in spans]
         for word, span in enumerate(() if scored is None else _spans(scored)):
             if self.rows == "regions":
+                # Called for its error: a word must not cross the end of a region.
                 _region_name(item, *span)
             if (part := bisect_right(starts, span[0]) - 1) >= 0 and span[0] < spans[part][1]:
                 members[part].append(word)
@@ -146,6 +148,7 @@ def _sums(scored: "SentenceScore", words: Sequence[int]) -> dict[str, Any]:
         "surprisal": surprisal,
         "surprisal_bits": surprisal / math.log(2),
     }
+    # Entropies are stored before the first word and after each word: `word + 1` is after the word.
     entropies = {"entropy": scored.entropies, "structure_entropy": scored.structure_entropies}
     for name, values in entropies.items():
         if values is not None:
@@ -163,6 +166,7 @@ class AlikeSentences:
     def add(self, number: int, item: ItemSentence, scored: "SentenceScore | None") -> None:
         """Adds a sentence with its number and score."""
         if scored is not None and "item" in item.columns:
+            # Sentences of an item with equal tokens are the same sentence for the model.
             texts = self._seen.setdefault((item.columns["item"], *scored.tokens), {})
             texts.setdefault(item.text, str(item.columns.get("condition", f"sentence {number}")))
 

@@ -110,6 +110,7 @@ class SentenceScore:
         Log-probability of the sentence in nats: minus the sum of its tokens' surprisals. For a masked language model,
         the pseudo-log-likelihood.
         """
+        # Float addition in order loses digits over long sentences; `fsum` is exact.
         return -math.fsum(self.token_surprisals)
 
     @property
@@ -120,6 +121,7 @@ class SentenceScore:
     @property
     def word_surprisals(self) -> list[float]:
         """Sum of the surprisals of each word's tokens; the end token is part of no word."""
+        # Word 0 collects the end token, which belongs to no word.
         sums = [0.0] * (len(self.words) + 1)
         for word, surprisal in zip(self.word_ids, self.token_surprisals, strict=True):
             sums[word] += surprisal
@@ -236,6 +238,7 @@ def score(
     else:
         _check_not_given("masked", masking=masking)
         beam_size = choose_beam(model, beam_size)
+        # The end token of a sentence is not scored with models that were never trained to predict it.
         eos = abilities_of(model.config).reads_sentences and not raw if eos is None else eos
         if raw and word_tokenizer is not None:
             raise ValueError("raw text is not split by a word tokenizer: leave word_tokenizer out")
@@ -280,6 +283,7 @@ def load_language_model(
         if not masked and abilities_of(model.config).structures and not model.can_generate():
             raise ValueError(_only_parses(model.config))
     else:
+        # Resolve the name first: the configuration in the folder decides which class loads it.
         model = resolve_model(model, revision, trust_remote_code)
         revision = None
         masked = loads_masked(model, trust_remote_code)
@@ -411,12 +415,14 @@ def word_splitter(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, choice: WordTokenizer | None = None
 ) -> Callable[[str], list[str]]:
     """Returns the function that splits raw text into words; see [`score`]. Raises `ValueError` for an unknown name."""
+    # Models that learned from running text read words with their punctuation.
     default = "spaces" if abilities_of(model.config).reads == "text" else "english"
     return choose_word_tokenizer(tokenizer, choice, default)
 
 
 def spaced_words(text: str, split: Callable[[str], list[str]]) -> str:
     """Joins the words of a text with single spaces. White space at its beginning is kept, as one space."""
+    # The leading space makes the first word an inner one to the tokenizer.
     return " " * text[:1].isspace() + " ".join(split(text))
 
 
@@ -495,6 +501,7 @@ def _predict(
     results: list[Predicted] = [([], [])] * len(sentences)
     with tqdm(total=len(sentences), unit=" sentences", disable=not progress) as bar:
         order = _alike_together(sentences) if beam_size else None
+        # A beam multiplies the rows of a batch.
         for indices in token_budget_batches(lengths, max_tokens // (beam_size or 1), order):
             batch = collate([sentences[index] for index in indices])
             batch = {name: value.to(device) for name, value in batch.items()}
@@ -514,6 +521,7 @@ def _predict(
 
 
 def _end_token(tokenizer: PreTrainedTokenizerBase) -> int:
+    # GPT-2 and others use one token for both ends.
     return cast(int, tokenizer.bos_token_id if tokenizer.eos_token_id is None else tokenizer.eos_token_id)
 
 
@@ -559,9 +567,11 @@ def _plain_log_probs(
     Computes log-probabilities `(batch_size, seq_len - 1)`, and with `sets` expectations `(batch_size, seq_len - 1,
     3)`, in one pass. Padding is on the right, where a causal model does not see it.
     """
+    # The last token predicts nothing that is scored, so the model need not read it.
     inputs = {name: batch[name][:, :-1] for name in ("input_ids", "attention_mask")}
     logits = model(**inputs, use_cache=False).logits.float()
     targets = batch["input_ids"][:, 1:].unsqueeze(-1)  # (batch_size, seq_len - 1, 1)
+    # `logsumexp` of the rows, because `log_softmax` would need another tensor of the logits' size.
     log_probs = logits.gather(-1, targets).squeeze(-1) - logits.logsumexp(-1)  # (batch_size, seq_len - 1)
     if sets is None:
         return log_probs, None

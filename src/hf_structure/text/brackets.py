@@ -68,6 +68,7 @@ def _raw_trees(path_or_file: PathOrFile, name: str, unescape: bool) -> Iterator[
     opens_twice = False
     for number, line in numbered_lines(path_or_file, BracketError):
         for tag, word, label, opens, closes, loose in _TOKEN.findall(line):
+            # A leaf with a tag, `(NN dog)`, is the most frequent token, and matched as a whole.
             if tag:
                 node = BracketTree(tag, word=unescape_word(word) if unescape else word, line=number)
             elif closes:

@@ -134,6 +134,7 @@ class ConlluSentence:
         """
         columns = {name: [getattr(word, name) for word in self.words] for name in ("upos", "xpos", "deprel")}
         given = {name: values if set(values) != {"_"} else None for name, values in columns.items()}
+        # XPOS is preferred because it is finer.
         tags = given["xpos"] or given["upos"]
         return {"words": self.forms, "heads": self.heads, "deprels": given["deprel"], "tags": tags, "spans": None}
 

@@ -217,6 +217,7 @@ def path_beside(path: str | os.PathLike, keep: bool = False) -> Iterator[Path]:
     """
     name = os.fspath(path)
     path = Path(path)
+    # A device or a pipe is written directly, and cannot be renamed.
     is_file = path.is_file() or not path.exists()
     path = Path(os.path.realpath(path)) if is_file else path
     if not path.parent.is_dir():
@@ -226,10 +227,12 @@ def path_beside(path: str | os.PathLike, keep: bool = False) -> Iterator[Path]:
         with writing_to(path):
             yield partial
         if is_file:
+            # Keep the permissions of a file that is replaced.
             if path.exists():
                 shutil.copymode(path, partial)
             partial.replace(path)
     except OSError as error:
+        # Users know the final path, not the temporary one.
         if str(error.filename) == str(partial):
             error.filename = name
         raise

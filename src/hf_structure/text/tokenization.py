@@ -97,6 +97,7 @@ def train_word_tokenizer(
     counts = Counter()
     for word, count in raw.items():
         counts[normalizer.normalize_str(word)] += count
+    # Special tokens have ids of their own.
     for token in SPECIAL_TOKENS.values():
         counts.pop(token, None)
     frequent = [word for word, count in counts.items() if count >= min_frequency]
@@ -177,6 +178,7 @@ def _ids_of_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> l
     """
     size = len(tokenizer)
     cached_size, ids = _KNOWN_WORDS.get(tokenizer, (0, {}))
+    # A cache, because splitting words with the tokenizer is slow; bounded, because text has no end of new words.
     if cached_size != size or len(ids) > _MOST_KNOWN_WORDS:
         ids = {}
         _KNOWN_WORDS[tokenizer] = (size, ids)

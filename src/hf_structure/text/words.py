@@ -227,6 +227,7 @@ def tokenize(text: str) -> list[tuple[str, ...]]:
     for match in TOKEN.finditer(text):
         words = _split_clitics(match[0]) if match.lastgroup in ("plain", "word") else (match[0],)
         if match.start() == end:
+            # A token that begins inside a grapheme cluster is joined to the one before.
             if end not in starts:
                 *before, last = tokens.pop()
                 words = (*before, last + words[0], *words[1:])
