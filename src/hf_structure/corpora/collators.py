@@ -58,7 +58,6 @@ def _values(example: Mapping[str, Any], name: str, fill: int) -> Sequence[int]:
     if example.get(name) is not None:
         return example[name]
     word_ids = example.get("word_ids")
-    # Without pieces there is one id a word; otherwise the last word's number is the count.
     return [fill] * (len(example["input_ids"]) if word_ids is None else max(word_ids, default=-1) + 1)
 
 

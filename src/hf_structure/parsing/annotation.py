@@ -96,7 +96,6 @@ def _heads_and_labels(tree: Any) -> tuple[Sequence[int], Sequence[str] | None]:
         return tree.initial_tree()
     if isinstance(tree, str) or not hasattr(tree, "__len__"):
         raise ValueError(f"an initial tree is a DependencyTree, heads, or heads and labels, not {tree!r}")
-    # A pair of heads and labels is told from two heads by its first element.
-    if isinstance(tree, Sequence) and len(tree) == 2 and not isinstance(tree[0], Integral):
+    if isinstance(tree, Sequence) and len(tree) == 2 and not isinstance(tree[0], Integral):  # not two heads
         return as_python(tree[0]), as_python(tree[1])
     return tree, None

@@ -94,8 +94,7 @@ def _constituency(
     if punctuation != "drop":
         spans = restore_spans(spans, encoded["keep"])
     order = span_order(spans, len(words))
-    if labels is not None:
-        # A restored span of the whole sentence comes first and has no label: it takes the one after it.
+    if labels is not None:  # a restored whole sentence comes first, without a label: it takes the next one
         labels = [labels[max(index - len(spans) + len(labels), 0)] for index in order]
     return {"words": words, "spans": [list(spans[index]) for index in order], "labels": labels, "tags": None}
 

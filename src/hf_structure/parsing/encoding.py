@@ -99,9 +99,8 @@ class SentenceEncoder:
 
         Returns:
             `dict`: `words`; `keep`, a mask of the words that the model sees, and their ids as in `encode_words`;
-                `layer`, the text layer as the arguments of a [`Parse`]; `tag_ids` for a model that reads tags;
-                `initial_heads` and `initial_relations` if there is an initial tree; and any additional inputs of the
-                model.
+                `layer`, the text layer as arguments of a [`Parse`]; `tag_ids` for a model that reads tags;
+                `initial_heads` and `initial_relations` if there is an initial tree; and the model's other inputs.
 
         Raises:
             LongSentenceError: more words than `max_words`, or than the model has positions for.
@@ -112,7 +111,6 @@ class SentenceEncoder:
         words, layer = self._words(source)
         keep = seen_mask(words, self.tokenizer, self.punctuation)
         seen = [word for word, kept in zip(words, keep, strict=True) if kept]
-        # Before the tokenizer runs, which takes time, too.
         _check_positions(len(seen), "words", self.abilities.max_words)
         encoded = {"words": words, "keep": keep, "layer": layer, **self.encode_words(seen, self.tokenizer)}
         _check_positions(len(encoded["input_ids"]), "tokens", self.abilities.max_tokens)
@@ -131,7 +129,6 @@ class SentenceEncoder:
             words, multiword_tokens = words_of_tokens(self.word_tokenizer(source.text or ""))
         if not words:
             raise EmptySentenceError("the sentence is empty")
-        # Before the words are looked up in the text, which takes time.
         if len(words) > self.max_words:
             message = f"the sentence has {len(words)} words, more than the {self.max_words} of max_words"
             raise LongSentenceError(message)
@@ -171,7 +168,6 @@ def seen_mask(words: Sequence[str], tokenizer: PreTrainedTokenizerBase, punctuat
     if punctuation == "parse" or not tokenizer.init_kwargs.get("skip_punctuation"):
         return keep
     marked = [not is_punctuation(word) for word in words]
-    # A sentence of punctuation alone would leave the model no word at all.
     return marked if any(marked) else keep
 
 

@@ -220,8 +220,7 @@ def check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, abil
     """Raises `ValueError` if a model cannot read the tokens of a tokenizer."""
     if not is_word_level(tokenizer) and abilities.reads == "words":
         raise ValueError(f"{type(model).__name__} reads whole words: a word-level tokenizer is needed")
-    # Compare ids, not sizes: the ids of a vocabulary may have gaps.
-    tokens = max(tokenizer.get_vocab().values()) + 1
+    tokens = max(tokenizer.get_vocab().values()) + 1  # ids may have gaps
     embeddings: Any = model.get_input_embeddings()
     rows = len(embeddings.weight)
     if tokens > rows:

@@ -128,8 +128,7 @@ def encode_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> li
     added = tokenizer.added_tokens_encoder
     unknown = tokenizer.unk_token_id
     glued = ["".join(word.split()) for word in words]
-    # Normalisation works letter by letter, so the words can be normalised in one call, a line each.
-    text = "\n".join(glued)
+    text = "\n".join(glued)  # normalised in one call: letter by letter, so that each line stays a word
     if backend.normalizer is not None:
         text = backend.normalizer.normalize_str(text)
     ids = []
@@ -141,9 +140,8 @@ def encode_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> li
 
 def encode(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> dict[str, list[int]]:
     """
-    Returns the `input_ids` of given words, without special tokens; a word-level tokenizer encodes as [`encode_words`].
-    A subword tokenizer adds `word_ids`, the word of each id from 0, and a word that it drops becomes the unknown
-    token.
+    Returns the `input_ids` of given words, without special tokens, by [`encode_words`] if the tokenizer is word-level.
+    Other tokenizers add `word_ids`, the word of each id from 0, and replace words that they drop by the unknown token.
 
     Raises:
         ValueError: if the tokenizer drops a word and has no unknown token, or if it is not a fast one.
@@ -178,7 +176,6 @@ def _ids_of_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> l
     """
     size = len(tokenizer)
     cached_size, ids = _KNOWN_WORDS.get(tokenizer, (0, {}))
-    # A cache, because splitting words with the tokenizer is slow; bounded, because text has no end of new words.
     if cached_size != size or len(ids) > _MOST_KNOWN_WORDS:
         ids = {}
         _KNOWN_WORDS[tokenizer] = (size, ids)

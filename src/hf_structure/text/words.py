@@ -147,8 +147,7 @@ TOKEN = regex.compile(
     | (?P<run> ''|``|[<>=!]=+>?|<?[-=]+>|<-+|\.?[!?]+|(?P<same>[^\w{_SPACE}'"()]|_)(?P=same)+ )
     | (?P<sign> (?![{_SPACE}])\X )
     """,
-    # The \w of `regex`, unlike the one of `re`, includes combining marks, such as many vowels of Hindi.
-    regex.VERBOSE | regex.IGNORECASE,
+    regex.VERBOSE | regex.IGNORECASE,  # its \w, unlike re's, has combining marks, such as many vowels of Hindi
 )
 _CLUSTER = regex.compile(r"\X")
 CLITIC = r"n['’]t|['’](?:[smd]|re|ve|ll)"
@@ -227,8 +226,7 @@ def tokenize(text: str) -> list[tuple[str, ...]]:
     for match in TOKEN.finditer(text):
         words = _split_clitics(match[0]) if match.lastgroup in ("plain", "word") else (match[0],)
         if match.start() == end:
-            # A token that begins inside a grapheme cluster is joined to the one before.
-            if end not in starts:
+            if end not in starts:  # inside a grapheme cluster
                 *before, last = tokens.pop()
                 words = (*before, last + words[0], *words[1:])
             elif match.lastgroup == "clitic":
@@ -357,8 +355,7 @@ def _is_boundary(text: str, chunk: tuple[int, int], following: tuple[int, int], 
     begin = following[0]
     if end == begin or _RULER.match(text, start) or _RULER.match(text, begin):
         return True
-    # Most words end in a letter: decide these before the slow patterns run.
-    if text[end - 1].isalpha():
+    if text[end - 1].isalpha():  # most words: decided before the slow patterns run
         return False
     if _NO_END.match(text, start) or (is_first and _ITEM.fullmatch(text, *chunk)):
         return False
