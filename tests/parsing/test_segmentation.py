@@ -17,7 +17,7 @@ from hf_structure.parsing.segmentation import (
     _fitting_starts,
     _pieces_of_words,
     _probabilities,
-    _told,
+    _trusted_spans,
     _windows,
     find_starts,
     sentence_splitter,
@@ -122,8 +122,8 @@ def test_each_word_is_told_by_the_window_where_it_lies_furthest_inside(longest, 
     for length in [*range(6), 127, 128, 129, 160, 500]:
         sizes = [random.randint(1, longest) for _ in range(length)]
         windows = list(_windows(sizes, max_pieces))
-        told = _told(windows)
-        tellers = [[k for k, (first, last) in enumerate(told) if first <= word < last] for word in range(length)]
+        trusted = _trusted_spans(windows)
+        tellers = [[k for k, (first, last) in enumerate(trusted) if first <= word < last] for word in range(length)]
         assert all(len(each) == 1 for each in tellers)
 
         def depth(window: int, word: int, windows=windows, length=length) -> int:
@@ -142,7 +142,7 @@ def test_each_word_is_told_by_the_window_where_it_lies_furthest_inside(longest, 
 
 def test_windows_of_short_words_share_32():
     assert list(_windows([1] * 300, None)) == [(0, 128), (96, 224), (192, 300)]
-    assert _told([(0, 128), (96, 224), (192, 300)]) == [(0, 112), (112, 208), (208, 300)]
+    assert _trusted_spans([(0, 128), (96, 224), (192, 300)]) == [(0, 112), (112, 208), (208, 300)]
     assert list(_windows([1] * 30, 20)) == [(0, 20), (10, 30)]
 
 

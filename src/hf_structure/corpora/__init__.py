@@ -1,1 +1,1 @@
-"""Data for training: collators, batches, streams, tasks."""
+"""Training data: collators, batches, streams, tasks."""

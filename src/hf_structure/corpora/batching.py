@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 from torch.utils.data import Sampler
 
-MAX_PADDING = 0.15  # share of padding in a batch of sentences of similar lengths, by default
-JITTER = 0.1  # sorting adds up to this share to lengths: the neighbours of a sentence change from epoch to epoch
+MAX_PADDING = 0.15  # default maximum share of padding in a batch of sentences of similar lengths
+JITTER = 0.1  # sorting adds up to this share to lengths, so that the composition of batches changes between epochs
 
 
 def token_budget_batches(
@@ -18,28 +18,30 @@ def token_budget_batches(
     max_sentences: int | None = None,
 ) -> list[list[int]]:
     """
-    Cuts sentences into batches of at most `max_sentences` whose padded size, sentences times longest sentence, stays
-    within `max_tokens`; a longer sentence makes a batch of its own. They are cut in this `order` of their indices, by
-    default by length. Returns the indices of the sentences of each batch.
+    Divides sentences into batches of at most `max_sentences` whose padded size, sentences times longest sentence, is
+    at most `max_tokens`; a longer sentence makes a batch of its own. Sentences are taken in this `order` of their
+    indices, by default by length. Returns the indices of the sentences of each batch.
     """
     sizes = np.asarray(lengths)
-    places = np.argsort(sizes, kind="stable") if order is None else np.asarray(order, dtype=np.int64)
-    starts = _cut(sizes, max_tokens, places, max_sentences)
-    return [places[start:end].tolist() for start, end in pairwise([*starts, len(places)])]
+    indices = np.argsort(sizes, kind="stable") if order is None else np.asarray(order, dtype=np.int64)
+    starts = _cut(sizes, max_tokens, indices, max_sentences)
+    return [indices[start:end].tolist() for start, end in pairwise([*starts, len(indices)])]
 
 
 def _cut(lengths: np.ndarray, max_tokens: int, order: np.ndarray, max_sentences: int | None) -> list[int]:
-    """Where in an order the batches of [`token_budget_batches`] begin."""
+    """Positions in an order at which the batches of [`token_budget_batches`] begin."""
     starts = []
-    place = 0
-    while place < len(order):
-        starts.append(place)
-        most = max(max_tokens // max(int(lengths[order[place]]), 1), 1)  # as the first one is in any case
+    position = 0
+    while position < len(order):
+        starts.append(position)
+        most = max(max_tokens // max(int(lengths[order[position]]), 1), 1)  # at least the first one
         most = most if max_sentences is None else min(most, max_sentences)
-        longest = np.maximum.accumulate(lengths[order[place : place + most]])
+        longest = np.maximum.accumulate(lengths[order[position : position + most]])
+        # 64-bit products: sizes and lengths are 32-bit, and could overflow.
         too_large = longest * np.arange(1, len(longest) + 1, dtype=np.int64) > max_tokens
+        # A sentence longer than the budget still needs a batch.
         too_large[0] = False
-        place += int(too_large.argmax()) if too_large.any() else len(longest)
+        position += int(too_large.argmax()) if too_large.any() else len(longest)
     return starts
 
 
@@ -47,10 +49,11 @@ def similar_length_batches(
     lengths: Sequence[int] | np.ndarray, max_sentences: int, max_padding: float = MAX_PADDING
 ) -> list[list[int]]:
     """
-    Cuts sentences into batches of similar lengths, the shortest first, given by the indices of their sentences.
+    Divides sentences into batches of similar lengths, the shortest first. Returns the indices of the sentences of
+    each.
 
-    A batch ends when it holds `max_sentences`, or when it is at least a quarter full and one more sentence would bring
-    the share of padding above `max_padding`: a few long sentences do not fill the last batch with padding.
+    A batch ends when it holds `max_sentences`, or when it is at least a quarter full and one more sentence would raise
+    the share of padding above `max_padding`, so that a few long sentences do not fill the last batch with padding.
     """
     batches: list[list[int]] = []
     tokens = 0
@@ -69,21 +72,21 @@ def similar_length_batches(
 
 class TokenBudgetBatchSampler(Sampler[list[int]]):
     """
-    Batches of similar lengths under a token budget, composed anew every epoch.
+    Samples batches of similar lengths under a token budget, composed anew every epoch.
 
-    The batches and their order are a function of `seed` and epoch alone, and every epoch has the same number of them:
-    in some the largest batches are halved. Several processes take them in turn: every step is of the same sentences
-    as that many batches of one process. In the last step, where batches are too few for all processes, the largest are
-    halved; single sentences, if they are still too few, are given to several processes.
+    The batches and their order depend only on `seed` and epoch. Every epoch has the same number of batches: in some
+    epochs the largest ones are halved. Several processes take batches in turn, so that a step has the same sentences
+    as that many batches of one process. If the last step has fewer batches than processes, the largest are halved; if
+    single sentences are still too few, they go to several processes.
 
-    Memory: 8 bytes a sentence, and some 24 for the moment in which an epoch's batches are composed.
+    Memory: 8 bytes a sentence, and about 24 while an epoch's batches are composed.
 
     Args:
-        lengths, max_tokens, max_sentences: As for [`token_budget_batches`].
+        lengths, max_tokens, max_sentences: See [`token_budget_batches`].
         groups (`Sequence[int]`, *optional*): Number of each sentence's group, from 0, such as its treebank.
-        sampling_power (`float`): With groups, an epoch's sentences are those of [`sample_groups`].
+        sampling_power (`float`): With groups, an epoch's sentences are drawn by [`sample_groups`].
         seed (`int`): Seed of all shuffling.
-        num_replicas, rank (`int`): Number of processes and the number of this one.
+        num_replicas, rank (`int`): Number of processes, and the rank of this one.
 
     Raises:
         ValueError: if there are no sentences, or the budget is not positive.
@@ -114,12 +117,12 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
         self.num_replicas = num_replicas
         self.rank = rank
         self.epoch = 0
-        # Jitter makes some epochs need a few batches more than others: 3% above the first epoch's is enough for all.
+        # Jitter makes some epochs need a few batches more than others: 3% more than the first one is enough for all.
         order, starts, _ = self._compose(0)
         self.num_batches = min(int(1.03 * len(starts)) + 2, len(order))
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch whose batches the next iteration gives."""
+        """Selects the epoch of the next iteration."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -130,11 +133,13 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
         starts, ends = _halve_largest(starts, np.append(starts[1:], len(order)), self.num_batches - len(starts))
         batches = rng.permutation(len(starts))[: self.num_batches]
         starts, ends = _fill_last_step(starts[batches], ends[batches], self.num_replicas)
+        # Every process composes all batches and takes its own: no communication is needed.
         mine = range(self.rank, len(starts), self.num_replicas)
         return (order[starts[batch] : ends[batch]].tolist() for batch in mine)
 
     def _compose(self, epoch: int) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
-        """An order of an epoch's sentences, where in it batches begin, and what draws further."""
+        """Returns an order of an epoch's sentences, the starts of batches in it, and the random generator."""
+        # Seed and epoch seed the generator together, so that a resumed run composes the same batches.
         rng = np.random.default_rng((self.seed, epoch))
         if self.groups is None:
             return *_compose(self.lengths, self.max_tokens, self.max_sentences, rng), rng
@@ -145,17 +150,18 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
 
 def sample_groups(groups: np.ndarray, power: float, rng: np.random.Generator) -> np.ndarray:
     """
-    The indices of about as many sentences as there are, some several times, from each group in proportion to its size
-    to this power (1: all of them; 0: of all groups alike). None of a group is drawn more than once more often than
-    another.
+    Draws the indices of about as many sentences as there are, from each group in proportion to its size to this power
+    (1: all sentences; 0: equally from all groups). Within a group, the numbers of draws of two sentences differ by at
+    most 1.
     """
     sizes = np.bincount(groups)
     weights = np.where(sizes > 0, sizes.astype(np.float64) ** power, 0.0)
-    wanted = np.rint(weights / weights.sum() * len(groups)).astype(int)
+    draws = np.rint(weights / weights.sum() * len(groups)).astype(int)
     chosen = []
     for group in sizes.nonzero()[0]:
         members = np.flatnonzero(groups == group)
-        rounds, rest = divmod(max(wanted[group], 1), len(members))
+        # Whole rounds of all members first, then a random rest, so that draws differ by one at most.
+        rounds, rest = divmod(max(draws[group], 1), len(members))
         chosen += [np.tile(members, rounds), rng.choice(members, rest, replace=False)]
     return np.concatenate(chosen)
 
@@ -163,8 +169,9 @@ def sample_groups(groups: np.ndarray, power: float, rng: np.random.Generator) ->
 def _compose(
     lengths: np.ndarray, max_tokens: int, max_sentences: int | None, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """An order of all sentences, and where in it batches begin."""
+    """Returns an order of all sentences, and the starts of batches in it."""
     keys = rng.random(len(lengths))
+    # In place, to save memory with millions of sentences.
     keys *= JITTER
     keys += 1
     keys *= lengths
@@ -175,30 +182,31 @@ def _compose(
 def shuffled_batches(
     lengths: Sequence[int] | np.ndarray, max_tokens: int, rng: np.random.Generator, max_sentences: int | None = None
 ) -> Iterator[list[int]]:
-    """The batches of some sentences, as those of one epoch of [`TokenBudgetBatchSampler`], of which none is halved."""
+    """Makes batches as in one epoch of [`TokenBudgetBatchSampler`], without halving any."""
     order, starts = _compose(np.asarray(lengths), max_tokens, max_sentences, rng)
     ends = np.append(starts[1:], len(order))
     return (order[starts[batch] : ends[batch]].tolist() for batch in rng.permutation(len(starts)))
 
 
 def _fill_last_step(starts: np.ndarray, ends: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Divides the ranges of the last step, if they are fewer than its size, or else repeats them."""
+    """Halves ranges of the last step if there are fewer than its size, or else repeats them."""
     rest = len(starts) % size
     if not rest:
         return starts, ends
     whole = len(starts) - rest
     sentences = int((ends - starts)[whole:].sum())
     last_starts, last_ends = _halve_largest(starts[whole:], ends[whole:], min(size, sentences) - rest)
-    starts = np.append(starts[:whole], np.resize(last_starts, size))  # begins anew where it ends
+    starts = np.append(starts[:whole], np.resize(last_starts, size))  # `resize` repeats
     return starts, np.append(ends[:whole], np.resize(last_ends, size))
 
 
 def _halve_largest(starts: np.ndarray, ends: np.ndarray, times: int) -> tuple[np.ndarray, np.ndarray]:
-    """Replaces the largest range by its halves, put at the end, so many times; of equals, the first one."""
+    """Replaces the largest range, the first of equals, by its halves at the end; repeats this `times` times."""
     if times <= 0:
         return starts, ends
     sizes = ends - starts
-    largest = np.argsort(-sizes, kind="stable")[:times]  # no others can come to be the largest
+    largest = np.argsort(-sizes, kind="stable")[:times]  # no others can ever be the largest
+    # Sizes are negative, because `heapq` pops the smallest; numbers break ties by age.
     heap = [(-int(sizes[number]), int(number), int(starts[number])) for number in largest]
     for number in range(len(starts), len(starts) + 2 * times, 2):
         size, _, start = heapq.heappop(heap)

@@ -1,4 +1,4 @@
-"""Sentences annotated with the trees that language models learn to build, read from brackets or CoNLL-U files."""
+"""Reads sentences with trees for language models from brackets or CoNLL-U files."""
 
 import os
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ def load_binary_trees(path: str | os.PathLike) -> Iterator[dict]:
     """
     Streams the sentences of a file with binary trees over their words.
 
-    Constituents of brackets stay, traces and labels are left out; where there are more than two parts, all but the
-    first become a constituent ([`~hf_structure.algorithms.attachments.binarise`]). In a dependency tree each word is
-    joined with its dependents on the right, the nearest first, and then with those on its left
-    ([`~hf_structure.algorithms.attachments.dependency_spans`]); words of a tree that is not projective are lifted
-    before ([`~hf_structure.algorithms.attachments.projective_heads`]).
+    Bracketed constituents are kept, without traces and labels; if one has more than two parts, all but the first
+    become a constituent ([`~hf_structure.algorithms.attachments.binarise`]). In a dependency tree each word is joined
+    with its right dependents, the nearest first, and then with its left ones
+    ([`~hf_structure.algorithms.attachments.dependency_spans`]). Words of a non-projective tree are lifted first
+    ([`~hf_structure.algorithms.attachments.projective_heads`]).
 
     Returns:
         `Iterator[dict]`: `words` (`list[str]`), and `spans`, the `len(words) - 1` constituents `[start, end]`,
@@ -38,9 +38,9 @@ def load_binary_trees(path: str | os.PathLike) -> Iterator[dict]:
 
 def load_constituents(path: str | os.PathLike) -> Iterator[dict]:
     """
-    Streams the sentences of a file with constituency trees over their words: those of brackets, without traces, or
-    else binary trees as from [`load_binary_trees`]; errors as there. They have `words` (`list[str]`); `spans`,
-    constituents `[start, end]`, half-open, counted from 0, outer ones first; and `labels`, one for each, `"X"` where
+    Streams the sentences of a file with constituency trees over their words: bracketed trees without traces, or else
+    the binary trees of [`load_binary_trees`], with the same errors. They have `words` (`list[str]`); `spans`,
+    constituents `[start, end]`, half-open, counted from 0, outer ones first; and `labels`, one for each, `"X"` if
     there are none.
     """
     if guess_format(path) != "brackets":
@@ -51,7 +51,7 @@ def load_constituents(path: str | os.PathLike) -> Iterator[dict]:
 def load_projective_trees(path: str | os.PathLike) -> Iterator[dict]:
     """
     Streams the `words` and `heads` (0 = root) of the sentences of a CoNLL-U file, made projective by
-    [`~hf_structure.algorithms.attachments.projective_heads`]; errors as from [`load_binary_trees`].
+    [`~hf_structure.algorithms.attachments.projective_heads`]. Raises the errors of [`load_binary_trees`].
     """
     if (format := guess_format(path)) != "conllu":
         raise ValueError(f"{path}: {format} files hold no dependency trees; CoNLL-U files do")

@@ -1,4 +1,4 @@
-"""From encoded sentences to batches of tensors."""
+"""Collates encoded sentences into batches of tensors."""
 
 import zlib
 from collections.abc import Mapping, Sequence
@@ -9,13 +9,13 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 IGNORE_INDEX = -100
-TEACHER = "teacher_"  # begins the names of columns that a teacher reads
-# What models read of each word beside its pieces, and what stands for a word of which it is not known.
+TEACHER = "teacher_"  # prefix of columns that a teacher reads
+# Additional inputs of models for each word, with the value for words that lack it.
 WORD_COLUMNS = {"tag_ids": -1, "form_ids": -1, "treebank_ids": 0, "initial_heads": -1, "initial_deprels": -1}
 
 
 def pad_words(sentences: Sequence[Sequence[Any]], value: int, side: str = "right") -> torch.Tensor:
-    """`(batch_size, longest)` from lists of numbers (or of lists of them), padded with `value` on a side."""
+    """Pads lists of numbers (or of lists of numbers) with `value` on a side, to `(batch_size, longest)`."""
     tensors = [torch.as_tensor(sentence, dtype=torch.long) for sentence in sentences]
     return pad_sequence(tensors, True, padding_value=value, padding_side=side)
 
@@ -26,14 +26,14 @@ class WordCollator:
     Pads encoded sentences.
 
     Args:
-        pad_token_id (`int`): Id that fills the padding. Models mask it, so that any will do.
+        pad_token_id (`int`): Id for padding. Models mask it, so any id will do.
         columns (`dict[str, int]`):
-            Names of further columns with one number for each word, and the number that pads them and stands for the
-            words of sentences without the column; by default `WORD_COLUMNS`.
+            Names of further columns with one number for each word, with the number for padding and for the words of
+            sentences without the column; by default `WORD_COLUMNS`.
 
     Called with dictionaries that hold `input_ids` and, all or none, `heads` and `word_ids`; returns `input_ids`,
-    `attention_mask`, `heads` and `word_ids` (padded with -1), each of shape `(batch_size, seq_len)`, and those of the
-    `columns` that some sentence has, of shape `(batch_size, num_words)`. With one id a word, `num_words` is `seq_len`.
+    `attention_mask`, `heads` and `word_ids` (padded with -1), each of shape `(batch_size, seq_len)`, and the `columns`
+    present in some sentence, of shape `(batch_size, num_words)`. With one id a word, `num_words` is `seq_len`.
     """
 
     pad_token_id: int = 0
@@ -54,7 +54,7 @@ class WordCollator:
 
 
 def _values(example: Mapping[str, Any], name: str, fill: int) -> Sequence[int]:
-    """The numbers of a column; of an example that lacks it, `fill` for each word."""
+    """The numbers of a column; if the example lacks it, `fill` for each word."""
     if example.get(name) is not None:
         return example[name]
     word_ids = example.get("word_ids")
@@ -82,7 +82,7 @@ class CausalCollator:
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         batch = {"input_ids": self._pad([example["input_ids"] for example in examples], self.pad_token_id)}
         batch["attention_mask"] = self._pad([[1] * len(example["input_ids"]) for example in examples], 0)
-        # Nothing predicts the first token: a label there would be counted by `Trainer`, but never get a loss.
+        # Nothing predicts the first token: `Trainer` would count a label for it, but it would never get a loss.
         is_target = (batch["attention_mask"] == 1) & (batch["attention_mask"].cumsum(1) > 1)
         batch["labels"] = batch["input_ids"].masked_fill(~is_target, IGNORE_INDEX)
         for name, fill in self.columns.items():
@@ -105,16 +105,15 @@ def _of_equal_length(sequences: Sequence[Sequence[Any]], fill: int) -> Sequence[
 @dataclass
 class ParsingCollator(WordCollator):
     """
-    A [`WordCollator`] of sentences with trees: by default `labels`, ids of relation labels, and `sentence_starts` are
-    columns, too, -100 where they are not known, and `heads` are of shape `(batch_size, num_words)`.
+    A [`WordCollator`] for sentences with trees: by default `labels`, ids of relation labels, and `sentence_starts` are
+    columns, too, -100 if unknown, and `heads` have the shape `(batch_size, num_words)`.
 
     Args:
         predicted (`Sequence[str]`):
-            Names of what else is predicted of each word: of these, ids are gathered in `columns`, -100 where they are
-            not known.
+            Names of further predicted columns of words: their ids are collected in `columns`, -100 if unknown.
 
-    If the examples have columns whose names begin with `TEACHER`, these are batched as `teacher`, by the rest of their
-    names and with the `heads` to learn; running text, which has `sentence_starts`, is left out of it.
+    Columns with the prefix `TEACHER` are batched as `teacher`, without the prefix, together with the `heads` to learn.
+    Running text, which has `sentence_starts`, is left out of it.
     """
 
     columns: dict[str, int] = field(
@@ -136,7 +135,7 @@ class ParsingCollator(WordCollator):
 
 
 def _for_teacher(example: Mapping[str, Any]) -> dict[str, Any]:
-    """What a teacher reads of an example, and the heads to learn."""
+    """Collects a teacher's inputs for an example, and the heads to learn."""
     read = {name.removeprefix(TEACHER): value for name, value in example.items() if name.startswith(TEACHER)}
     return read | {"heads": example["heads"]}
 
@@ -144,14 +143,14 @@ def _for_teacher(example: Mapping[str, Any]) -> dict[str, Any]:
 @dataclass
 class MaskedWordCollator(WordCollator):
     """
-    Pads encoded sentences and masks words as the UDGN and StructFormer papers do: every word that is not special or
-    unknown is replaced by the mask token with probability `mask_rate` (always by the mask token), and is a label then.
+    Pads encoded sentences and masks words as in the UDGN and StructFormer papers: every word that is not special or
+    unknown is replaced by the mask token with probability `mask_rate` (never by another word), and becomes a label.
 
-    Which words are masked is a function of `seed`, of the epoch set and of the batch alone, not of a global random
-    state: a resumed run masks what the uninterrupted run would have masked.
+    The masked words depend only on `seed`, the current epoch and the batch, not on a global random state, so that a
+    resumed run masks the same words as an uninterrupted one.
 
     Args:
-        special_token_ids (`Sequence[int]`): Ids that are never masked, among them the unknown word's.
+        special_token_ids (`Sequence[int]`): Ids that are never masked, including the unknown word's.
         mask_rate (`float`): Share of masked words.
         seed (`int`): Seed of the masking.
 
@@ -171,11 +170,11 @@ class MaskedWordCollator(WordCollator):
 
     @classmethod
     def from_tokenizer(cls, tokenizer, **kwargs) -> "MaskedWordCollator":
-        """Collator for a tokenizer's special tokens; `kwargs` are the remaining arguments."""
+        """Makes a collator for a tokenizer's special tokens; `kwargs` are the remaining arguments."""
         return cls(tokenizer.pad_token_id, tokenizer.mask_token_id, tuple(tokenizer.all_special_ids), **kwargs)
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses another masking of the same sentences."""
+        """Selects the masking of an epoch."""
         self.epoch = epoch
 
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
@@ -185,12 +184,15 @@ class MaskedWordCollator(WordCollator):
         maskable = batch["attention_mask"].bool() & ~special
         draws = torch.rand(input_ids.shape, generator=self._generator(input_ids), dtype=torch.float32)
         masked = maskable & (draws < self.mask_rate)
-        if not masked.any():  # no batch without a label, if it has any word to predict
+        # Every batch with a word to predict needs a label, or it would have no loss.
+        if not masked.any():
+            # The word with the smallest draw would be masked first if the rate were higher.
             masked = maskable & (draws == draws.masked_fill(~maskable, torch.inf).min())
         batch["labels"] = input_ids.masked_fill(~masked, IGNORE_INDEX)
         batch["input_ids"] = input_ids.masked_fill(masked, self.mask_token_id)
         return batch
 
     def _generator(self, input_ids: torch.Tensor) -> torch.Generator:
+        # The checksum of the ids makes the masking a function of the batch.
         state = zlib.crc32(input_ids.numpy().tobytes(), zlib.crc32(f"{self.seed} {self.epoch}".encode()))
         return torch.Generator().manual_seed(state)

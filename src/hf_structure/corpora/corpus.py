@@ -1,4 +1,4 @@
-"""Sentences of files as `datasets`, and their columns as arrays."""
+"""Converts sentences of files to `datasets`, and columns to arrays."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -20,18 +20,20 @@ def to_dataset(
     paths: str | os.PathLike | Iterable[str | os.PathLike], streaming: bool = False, **options
 ) -> "Dataset | IterableDataset":
     """
-    Files as a `datasets.Dataset` (in memory, as Arrow tables) or, streaming, a `datasets.IterableDataset` with one
-    shard a file.
+    Loads files as a `datasets.Dataset` (in memory, as Arrow tables) or, streaming, a `datasets.IterableDataset` with
+    one shard a file.
 
     Args:
         paths (`str`, `os.PathLike` or iterable of them): The files, of one format or several.
-        streaming (`bool`, defaults to `False`): Whether to read only when iterated over.
-        options: `format`, `punctuation`, `by` of `load_sentences`.
+        streaming (`bool`, defaults to `False`): If True, files are read only during iteration.
+        options: `format`, `punctuation` and `by`, see `load_sentences`.
 
     Returns:
-        `Dataset` or `IterableDataset` with the columns `words`, `heads`, `deprels`, `tags`; what a file lacks is None.
+        `Dataset` or `IterableDataset` with the columns `words`, `heads`, `deprels` and `tags`, None if a file lacks
+        one.
     """
-    import datasets  # an extra: only this function needs it
+    # An optional dependency, needed here only.
+    import datasets
 
     paths = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     strings = datasets.List(datasets.Value("string"))
@@ -59,8 +61,8 @@ def column_numbers(
     dataset: "Dataset", column: str, number: "Callable[[pyarrow.ChunkedArray], pyarrow.ChunkedArray] | None" = None
 ) -> np.ndarray:
     """
-    A column of a data set as an array of 32-bit numbers, without a Python object for each. `number` makes numbers of
-    the column where it holds something else, such as `pyarrow.compute.list_value_length`.
+    Converts a column of a data set to an array of 32-bit numbers, without a Python object for each. `number` converts
+    other values to numbers, for example `pyarrow.compute.list_value_length`.
     """
     tables = dataset.select_columns(column).with_format("arrow").iter(_CHUNK)
     columns = (cast("pyarrow.Table", table)[column] for table in tables)

@@ -1,12 +1,12 @@
 """
 Bracket languages: words of Dyck-k with bounded or unbounded depth, drawn uniformly, and their trees.
 
-Dyck-(k, m) (Hewitt et al. 2020, "RNNs can generate bounded hierarchical languages with optimal memory") holds the
-well-nested words of k kinds of brackets of which at most m are open at a time; Dyck-u, unbounded, those of any depth.
-Words are drawn by counting: each bracket in the proportion of the words that go on from it, in whole numbers, so that
-all words of a length are equally likely. With one kind the brackets have no type.
+Dyck-(k, m) (Hewitt et al. 2020, "RNNs can generate bounded hierarchical languages with optimal memory") contains the
+well-nested words of k kinds of brackets with at most m open at a time; Dyck-u, unbounded, the words of any depth.
+Words are sampled by counting: each bracket is drawn in proportion to the exact number of words that continue from it,
+so that all words of a length are equally likely. With one kind the brackets have no type.
 
-The brackets of kind 1 are written `<a` and `a>`, those of kind 2 `<b` and `b>`, and so on: tokens that no tokenizer of
+The brackets of kind 1 are written `<a` and `a>`, of kind 2 `<b` and `b>`, and so on: tokens that no tokenizer of
 words normalises, escapes or takes for punctuation.
 """
 
@@ -19,20 +19,20 @@ from hf_structure.text.bracket_tree import BracketTree
 from hf_structure.text.conllu import ConlluSentence
 
 MAX_KINDS = len(string.ascii_lowercase)
-TAG = "SYM"  # of all brackets: a tag of words, to the Penn Treebank and to Universal Dependencies
+TAG = "SYM"  # of all brackets: a word's tag in the Penn Treebank and in Universal Dependencies
 
 
 class DyckLanguage:
     """
-    The words of Dyck-k whose depth, the largest number of brackets that are open at a time, is in a range.
+    The words of Dyck-k with a depth, the maximum number of open brackets, in a range.
 
     Args:
         kinds (`int`): Kinds of brackets, k, at most 26.
-        max_depth (`float`): The largest depth, m; by default any depth.
-        min_depth (`int`): The smallest depth.
+        max_depth (`float`): Maximum depth, m; by default unbounded.
+        min_depth (`int`): Minimum depth.
 
     Raises:
-        ValueError: a number of kinds, or a range of depths, that is none.
+        ValueError: an invalid number of kinds or range of depths.
     """
 
     def __init__(self, kinds: int, max_depth: float = math.inf, min_depth: int = 1):
@@ -43,20 +43,20 @@ class DyckLanguage:
         self.kinds = kinds
         self.max_depth = max_depth
         self.min_depth = min_depth
-        # Of each number of brackets that are to come: the ways to go on, by (open brackets, depth was reached).
+        # For each number of remaining brackets: how many continuations, by (open brackets, min_depth was reached).
         self._ways: list[dict[tuple[int, bool], int]] = [{(0, True): 1}]
 
     def count(self, pairs: int) -> int:
-        """The number of words of the language with this many pairs of brackets."""
+        """Number of words of the language with this many pairs of brackets."""
         return self._ways_of(2 * pairs).get((0, False), 0) * self.kinds**pairs
 
     def sample(self, pairs: int, rng: Random) -> list[str]:
         """
-        A word of so many pairs of brackets, each as likely as any other. Raises `ValueError` if there is none.
+        Samples a word of this many pairs of brackets uniformly. Raises `ValueError` if there is none.
 
         Args:
             pairs (`int`): Half the length of the word, at least 1.
-            rng (`random.Random`): Where the numbers come from: `Random(seed)` gives the same words each time.
+            rng (`random.Random`): Source of random numbers; `Random(seed)` makes the words reproducible.
         """
         if pairs < 1 or not self.count(pairs):
             raise ValueError(f"there is no word of {pairs} pairs of depth {self.min_depth} to {self.max_depth}")
@@ -76,13 +76,14 @@ class DyckLanguage:
     def _ways_of(self, brackets: int) -> dict[tuple[int, bool], int]:
         while len(self._ways) <= brackets:
             last = self._ways[-1]
-            highest = int(min(self.max_depth, len(self._ways)))  # more could not be closed any more
+            # More open brackets than remaining ones can never be closed.
+            highest = int(min(self.max_depth, len(self._ways)))
             states = [(height, reached) for height in range(highest + 1) for reached in (False, True)]
             self._ways.append({state: sum(last.get(after, 0) for after in self._next(*state)) for state in states})
         return self._ways[brackets]
 
     def _next(self, height: int, reached: bool) -> list[tuple[int, bool]]:
-        """The states that may follow one with this many open brackets, in which `min_depth` was reached or not."""
+        """States that may follow a state of this many open brackets, in which `min_depth` was `reached` or not."""
         opened = [(height + 1, reached or height + 1 >= self.min_depth)] if height < self.max_depth else []
         return opened + ([(height - 1, reached)] if height else [])
 
@@ -108,76 +109,76 @@ def closing(kind: int) -> str:
 
 def partners(word: Sequence[str]) -> list[int]:
     """
-    The place of each bracket's partner, from 0. Raises `ValueError` for a token that is no bracket, or a word that is
-    not well nested.
+    Index of each bracket's partner. Raises `ValueError` for a token that is no bracket, or a word that is not well
+    nested.
     """
     found = [-1] * len(word)
-    open_places = []
-    for place, bracket in enumerate(word):
+    open_indices = []
+    for index, bracket in enumerate(word):
         if bracket[:1] == "<" and bracket[1:] in string.ascii_lowercase and len(bracket) == 2:
-            open_places.append(place)
+            open_indices.append(index)
             continue
-        if not open_places or word[open_places[-1]] != f"<{bracket[:-1]}" or bracket[-1:] != ">":
-            raise ValueError(f"{bracket!r} at place {place + 1} is no bracket, or closes none that is open")
-        found[place] = open_places.pop()
-        found[found[place]] = place
-    if open_places:
-        raise ValueError(f"{word[open_places[-1]]!r} at place {open_places[-1] + 1} is never closed")
+        if not open_indices or word[open_indices[-1]] != f"<{bracket[:-1]}" or bracket[-1:] != ">":
+            raise ValueError(f"{bracket!r} at place {index + 1} is no bracket, or closes none that is open")
+        found[index] = open_indices.pop()
+        found[found[index]] = index
+    if open_indices:
+        raise ValueError(f"{word[open_indices[-1]]!r} at place {open_indices[-1] + 1} is never closed")
     return found
 
 
 def depths(word: Sequence[str]) -> list[int]:
-    """The number of pairs around each bracket, its own included."""
+    """Number of pairs around each bracket, including its own."""
     found = []
     height = 0
-    for place, partner in enumerate(partners(word)):
-        height += partner > place
+    for index, partner in enumerate(partners(word)):
+        height += partner > index
         found.append(height)
-        height -= partner < place
+        height -= partner < index
     return found
 
 
 def dependencies(word: Sequence[str]) -> tuple[list[int], list[str]]:
     """
-    The dependency tree of a word: heads from 1, 0 being the root, and relations.
+    The dependency tree of a word: heads from 1 (0 is the root) and relations.
 
-    A closing bracket depends on its opening one (`close`), that on the opening bracket of the pair around its own
-    (`inside`). Of the outermost pairs, the first opening bracket is the root; the others depend on it (`next`), as
-    conjuncts do in Universal Dependencies. All heads stand on the left of their dependents.
+    A closing bracket depends on its opening one (`close`), an opening bracket on the opening bracket of the pair
+    around its own (`inside`). The first opening bracket of the outermost pairs is the root; the others depend on it
+    (`next`), like conjuncts in Universal Dependencies. All heads precede their dependents.
     """
     heads = []
     relations = []
-    open_places = []
-    for place, partner in enumerate(partners(word)):
-        if partner < place:
-            open_places.pop()
+    open_indices = []
+    for index, partner in enumerate(partners(word)):
+        if partner < index:
+            open_indices.pop()
             heads.append(partner + 1)
             relations.append("close")
             continue
-        if open_places:
-            heads.append(open_places[-1] + 1)
+        if open_indices:
+            heads.append(open_indices[-1] + 1)
             relations.append("inside")
         else:
-            heads.append(1 if place else 0)
-            relations.append("next" if place else "root")
-        open_places.append(place)
+            heads.append(1 if index else 0)
+            relations.append("next" if index else "root")
+        open_indices.append(index)
     return heads, relations
 
 
 def constituents(word: Sequence[str]) -> BracketTree:
-    """The constituency tree of a word: a pair of brackets and what is between them is a constituent (`P`)."""
+    """The constituency tree of a word: a pair of brackets with its content is a constituent (`P`)."""
     levels = [BracketTree("S")]
-    for place, partner in enumerate(partners(word)):
-        if partner > place:
+    for index, partner in enumerate(partners(word)):
+        if partner > index:
             levels.append(BracketTree("P"))
-        levels[-1].children.append(BracketTree(TAG, word=word[place]))
-        if partner < place:
+        levels[-1].children.append(BracketTree(TAG, word=word[index]))
+        if partner < index:
             pair = levels.pop()
             levels[-1].children.append(pair)
     return levels[0]
 
 
 def to_conllu(word: Sequence[str]) -> ConlluSentence:
-    """A word with its dependency tree."""
+    """Converts a word to a sentence with its dependency tree."""
     heads, relations = dependencies(word)
     return ConlluSentence.from_words(word, heads, relations, [TAG] * len(word))

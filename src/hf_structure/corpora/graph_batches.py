@@ -11,11 +11,11 @@ from hf_structure.algorithms.graph import TapeFeatures, prefix_tapes
 from hf_structure.corpora.batching import token_budget_batches
 from hf_structure.corpora.collators import CausalCollator
 
-_TAPE_BUDGET = 2048  # words, including padding, whose tapes are computed together
+_TAPE_BUDGET = 2048  # maximum number of words, including padding, whose tapes are computed together
 
 
 def pad_graphs(graphs: Sequence[Collection[tuple[int, int]]], words: int) -> torch.Tensor:
-    """`(batch_size, words + 1, words + 1)`, `[b, h, d]` saying whether there is an arc from `h` to `d`."""
+    """Mask `(batch_size, words + 1, words + 1)` of arcs: `[b, h, d]` for an arc from `h` to `d`."""
     matrix = torch.zeros(len(graphs), words + 1, words + 1, dtype=torch.bool)
     for row, arcs in enumerate(graphs):
         if len(arcs):
@@ -25,7 +25,7 @@ def pad_graphs(graphs: Sequence[Collection[tuple[int, int]]], words: int) -> tor
 
 def add_tapes(batch: dict[str, list], features: TapeFeatures | None = None) -> dict[str, list[bytes]]:
     """
-    The column `tapes` of rows with `words` and `arcs`, to be computed once:
+    Computes the column `tapes` of rows with `words` and `arcs` in advance:
     `dataset.map(add_tapes, batched=True, fn_kwargs={"features": ...})`; the features are the paper's by default.
     """
     sizes = [len(words) for words in batch["words"]]
@@ -43,10 +43,10 @@ class GraphCollator(CausalCollator):
     Pads sentences for a language model that reads their graphs.
 
     Args:
-        features ([`TapeFeatures`]): What is read from the graphs, as the model's `config.tape_features`.
+        features ([`TapeFeatures`]): Features of the graphs, see the model's `config.tape_features`.
 
     Called with dictionaries that hold `input_ids` and, all or none, `word_ids` (see `encode_subwords`), `arcs` and
-    `tapes` (see [`add_tapes`]; computed here where it is missing). Returns what [`CausalCollator`] does, `word_ids` of
+    `tapes` (see [`add_tapes`]; computed here if missing). Returns the output of [`CausalCollator`], and `word_ids` of
     shape `(batch_size, seq_len)`, `graph` of shape `(batch_size, words + 1, words + 1)` and `tapes` of shape
     `(batch_size, features, words + 1, words + 1)`.
     """

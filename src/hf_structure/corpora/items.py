@@ -1,8 +1,8 @@
 """
 Items of experiments: tables with a sentence in each row, its regions, and columns such as its item and condition.
 
-Regions are given in one of three ways: by a column for each (the sentence is their texts with single spaces), by a
-mark between them in the sentence, or by a column with the number of the critical word, from which others are counted.
+Regions are given in one of three ways: by a column for each (the sentence joins them with single spaces), by a mark
+between them in the sentence, or by a column with the number of the critical word, from which the others are counted.
 """
 
 import csv
@@ -32,17 +32,17 @@ class ItemSentence:
     """A sentence of an item."""
 
     text: str
-    columns: Mapping[str, Any] = field(default_factory=dict)  # the row that it comes from
-    regions: Sequence[Region] = ()  # in their order
-    words: Sequence[str] | None = None  # if they are given; the text has single spaces between them
+    columns: Mapping[str, Any] = field(default_factory=dict)  # its row of the table
+    regions: Sequence[Region] = ()  # in order
+    words: Sequence[str] | None = None  # if given; the text joins them with single spaces
 
     @property
     def sentence(self) -> str | Sequence[str]:
-        """What [`~hf_structure.score`] is given."""
+        """The input for [`~hf_structure.score`]."""
         return self.text if self.words is None else self.words
 
     def word_spans(self) -> list[tuple[int, int]]:
-        """Start and end in the text of each word: as given, or what stands between white space."""
+        """Start and end in the text of each word; unless words are given, they are separated by white space."""
         if self.words is None:
             return [match.span() for match in re.finditer(r"\S+", self.text)]
         spans = []
@@ -55,13 +55,13 @@ class ItemSentence:
 
 @dataclass(frozen=True)
 class ItemLayout:
-    """Where the rows of a table have their sentences and regions; at most one of the last three is given."""
+    """The columns of a table with sentences and regions; at most one of the last three is given."""
 
     sentence: str = "sentence"  # the column of the sentence
-    regions: Sequence[str] = ()  # the columns of the regions, in their order
-    mark: str | None = None  # what stands between the regions of a sentence; they are numbered from 1
-    # The column with the number of the critical word, from 1. Every word is a region, and its name the distance from
-    # there: "-1", "0" for the critical word, "1".
+    regions: Sequence[str] = ()  # the columns of the regions, in order
+    mark: str | None = None  # separator between the regions of a sentence, which are numbered from 1
+    # The column with the number of the critical word, from 1. Every word is a region, named by its distance from the
+    # critical word: "-1", "0", "1".
     critical: str | None = None
 
     def __post_init__(self):
@@ -70,14 +70,16 @@ class ItemLayout:
 
     @property
     def has_regions(self) -> bool:
-        """Whether sentences have regions."""
+        """True if sentences have regions."""
         return bool(self.regions or self.mark or self.critical)
 
-    def read(self, row: Mapping[str, Any], place: str) -> ItemSentence:
-        """The sentence of a row. Raises `ValueError` with the place of a row without it or its regions."""
+    def read(self, row: Mapping[str, Any], location: str) -> ItemSentence:
+        """
+        Reads the sentence of a row. Raises `ValueError`, with the row's location, if it or its regions are missing.
+        """
         if self.regions:
-            return _joined(row, self.regions, [f" {_text(row, name, place)} " for name in self.regions])
-        text = _text(row, self.sentence, place)
+            return _joined(row, self.regions, [f" {_text(row, name, location)} " for name in self.regions])
+        text = _text(row, self.sentence, location)
         if self.mark:
             parts = text.split(self.mark)
             return _joined(row, [str(number) for number, _ in enumerate(parts, start=1)], parts)
@@ -85,37 +87,37 @@ class ItemLayout:
         if self.critical is None:
             return item
         spans = item.word_spans()
-        number = _number(row, self.critical, place)
+        number = _number(row, self.critical, location)
         if not 1 <= number <= len(spans):
-            raise ValueError(f"{place}: the critical word is number {number} of {len(spans)} words")
+            raise ValueError(f"{location}: the critical word is number {number} of {len(spans)} words")
         regions = [Region(str(word - number), *span) for word, span in enumerate(spans, start=1)]
         return ItemSentence(text, row, regions)
 
 
-def _cell(row: Mapping[str, Any], column: str, place: str) -> Any:
+def _cell(row: Mapping[str, Any], column: str, location: str) -> Any:
     if column not in row:
-        raise ValueError(f"{place}: there is no column {column!r}: the columns are {', '.join(map(str, row))}")
+        raise ValueError(f"{location}: there is no column {column!r}: the columns are {', '.join(map(str, row))}")
     return row[column]
 
 
-def _text(row: Mapping[str, Any], column: str, place: str) -> str:
-    value = _cell(row, column, place)
+def _text(row: Mapping[str, Any], column: str, location: str) -> str:
+    value = _cell(row, column, location)
     return value if isinstance(value, str) else ""
 
 
-def _number(row: Mapping[str, Any], column: str, place: str) -> int:
-    value = _cell(row, column, place)
+def _number(row: Mapping[str, Any], column: str, location: str) -> int:
+    value = _cell(row, column, location)
     try:
         number = float(value)
         if number != int(number):
             raise ValueError
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{place}: {column!r} is {value!r}, not the number of a word") from None
+        raise ValueError(f"{location}: {column!r} is {value!r}, not the number of a word") from None
     return int(number)
 
 
 def _joined(row: Mapping[str, Any], names: Sequence[str], parts: Sequence[str]) -> ItemSentence:
-    """The sentence of some parts, with single spaces where there are spaces within or between them."""
+    """Joins parts to a sentence, with single spaces for white space within or between them."""
     text = ""
     regions = []
     ends_in_space = False
@@ -131,14 +133,14 @@ def _joined(row: Mapping[str, Any], names: Sequence[str], parts: Sequence[str]) 
 
 
 def is_item_table(path: str | os.PathLike) -> bool:
-    """Whether the suffix of a file says that it is a table of items."""
+    """Returns True if the suffix of a file is a table's."""
     return plain_path(path).suffix.lower() in DELIMITERS
 
 
 def read_item_rows(path: str | os.PathLike) -> Iterator[tuple[str, dict[str, str]]]:
     """
-    Streams the rows of a `.csv` or `.tsv` file, with names of columns in the first line, and the place of each,
-    `file:line`. Cells may be quoted, as spreadsheets, pandas and R write them.
+    Streams the rows of a `.csv` or `.tsv` file, whose first line names the columns, with the location of each,
+    `file:line`. Cells may be quoted, as written by spreadsheets, pandas and R.
 
     Raises `OSError` if the file cannot be opened, `DataError` if it is malformed (the message names file and line),
     and `ValueError` for another suffix.

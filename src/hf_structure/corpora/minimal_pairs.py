@@ -1,7 +1,7 @@
 """
-Minimal pairs of sentences: a good one, and one or several bad ones that a language model should find less likely.
+Minimal pairs of sentences: a good one, and one or several bad ones, which should be less likely for a language model.
 
-They are read from tables with a pair in each row, or a sentence in each row and a label that says which are good; see
+They are read from tables with a pair in each row, or a sentence in each row and a label that marks good ones; see
 [`PairLayout`]. A folder of tables is a set of pairs, and so is a data set for the `datasets` library.
 """
 
@@ -19,14 +19,14 @@ from hf_structure.text.words import numbered_lines
 
 SUFFIXES = (".jsonl", ".csv", ".tsv", ".gold")
 _ENDINGS = ", ".join(SUFFIXES)
-Rows = Iterable[tuple[str, Mapping[str, Any]]]  # with the place of each
+Rows = Iterable[tuple[str, Mapping[str, Any]]]  # each with its location, for messages
 
 
 class Variant(NamedTuple):
     """One side of a pair."""
 
-    text: str  # what is scored: a sentence, or what comes after the prefix
-    prefix: str | None = None  # what comes before, and is given
+    text: str  # the scored text: a sentence, or its continuation after the prefix
+    prefix: str | None = None  # the given context
 
 
 @dataclass(frozen=True)
@@ -35,63 +35,65 @@ class MinimalPair:
 
     good: Variant
     bad: Sequence[Variant]
-    groups: tuple[str, ...]  # what it belongs to, from fine to coarse
-    place: str  # where it was read
+    groups: tuple[str, ...]  # from fine to coarse
+    place: str  # its location, for messages
 
 
 @dataclass(frozen=True)
 class PairLayout:
     """
-    The columns of a table of pairs. Capital and small letters are the same in their names. Raises `ValueError` for one
-    of the prefixes alone.
+    The columns of a table of pairs; their names are case-insensitive. Raises `ValueError` if only one of the prefixes
+    is given.
     """
 
     good: str = "sentence_good"
     bad: Sequence[str] = ("sentence_bad",)
-    prefix_good: str | None = None  # what comes before the good sentence, and is not scored
-    prefix_bad: str | None = None  # the same of the bad ones; perhaps the same column
-    groups: Sequence[str] = ()  # what a pair belongs to, from fine to coarse; without any, the file
-    # If each row has a sentence alone: the column that says whether it is good, and its value if it is.
+    prefix_good: str | None = None  # the unscored context of the good sentence
+    prefix_bad: str | None = None  # the unscored context of the bad ones; may be the same column
+    groups: Sequence[str] = ()  # columns with a pair's groups, from fine to coarse; by default, the file is the group
+    # If each row has a single sentence: the column that marks good ones, and its value for these.
     label: tuple[str, str] | None = None
-    sentence: str = "sentence"  # this sentence
-    item: str = "item"  # what it shares with those that it is compared with
+    sentence: str = "sentence"  # column of the sentence
+    item: str = "item"  # column of the item, which groups the sentences to compare
 
     def __post_init__(self):
         if (self.prefix_good is None) != (self.prefix_bad is None):
             raise ValueError("a prefix of good sentences needs one of bad sentences, and the reverse")
 
     def read(self, rows: Rows, name: str) -> Iterator[MinimalPair]:
-        """The pairs of a table called `name`. Raises `ValueError` with the place of a row that has none."""
+        """
+        Reads the pairs of a table called `name`. Raises `ValueError`, with the location, for a row without a pair.
+        """
         if self.label is not None:
             yield from self._read_sentences(rows, name, *self.label)
             return
-        for place, row in rows:
-            good = self._variant(row, self.good, self.prefix_good, place)
-            bad = [self._variant(row, column, self.prefix_bad, place) for column in self.bad]
-            yield MinimalPair(good, bad, self._groups(row, name, place), place)
+        for location, row in rows:
+            good = self._variant(row, self.good, self.prefix_good, location)
+            bad = [self._variant(row, column, self.prefix_bad, location) for column in self.bad]
+            yield MinimalPair(good, bad, self._groups(row, name, location), location)
 
     def _read_sentences(self, rows: Rows, name: str, column: str, good_label: str) -> Iterator[MinimalPair]:
         items: dict[tuple[str, ...], tuple[list, list]] = {}
-        places = {}
-        for place, row in rows:
-            key = (*self._groups(row, name, place), _value(row, self.item, place))
-            is_good = _value(row, column, place) == good_label
+        locations = {}
+        for location, row in rows:
+            key = (*self._groups(row, name, location), _value(row, self.item, location))
+            is_good = _value(row, column, location) == good_label
             prefix = self.prefix_good if is_good else self.prefix_bad
-            items.setdefault(key, ([], []))[not is_good].append(self._variant(row, self.sentence, prefix, place))
-            places.setdefault(key, place)
+            items.setdefault(key, ([], []))[not is_good].append(self._variant(row, self.sentence, prefix, location))
+            locations.setdefault(key, location)
         for (*groups, item), (good, bad) in items.items():
-            place = places[(*groups, item)]
+            location = locations[(*groups, item)]
             if len(good) != 1 or not bad:
                 problem = f"{len(good)} sentences with {column} {good_label!r} and {len(bad)} others"
-                raise ValueError(f"{place}: {self.item} {item!r} has {problem}, not one and at least one")
-            yield MinimalPair(good[0], bad, tuple(groups), place)
+                raise ValueError(f"{location}: {self.item} {item!r} has {problem}, not one and at least one")
+            yield MinimalPair(good[0], bad, tuple(groups), location)
 
-    def _variant(self, row: Mapping[str, Any], column: str, prefix: str | None, place: str) -> Variant:
-        return Variant(_text(row, column, place), None if prefix is None else _text(row, prefix, place))
+    def _variant(self, row: Mapping[str, Any], column: str, prefix: str | None, location: str) -> Variant:
+        return Variant(_text(row, column, location), None if prefix is None else _text(row, prefix, location))
 
-    def _groups(self, row: Mapping[str, Any], name: str, place: str) -> tuple[str, ...]:
+    def _groups(self, row: Mapping[str, Any], name: str, location: str) -> tuple[str, ...]:
         # BLiMP has syntax/semantics and syntax_semantics
-        return tuple(_value(row, column, place).replace("/", "_") for column in self.groups) or (name,)
+        return tuple(_value(row, column, location).replace("/", "_") for column in self.groups) or (name,)
 
 
 PRESETS = {
@@ -106,7 +108,7 @@ PRESETS = {
 
 
 def measure_of(pairs: Iterable[MinimalPair]) -> str:
-    """What is scored of pairs: the whole string, or a part given a prefix."""
+    """Returns the measure of pairs: the score of the whole string, or of a part given a prefix."""
     pairs = list(pairs)
     if all(variant.prefix is None for pair in pairs for variant in (pair.good, *pair.bad)):
         return "the whole string"
@@ -119,9 +121,9 @@ def measure_of(pairs: Iterable[MinimalPair]) -> str:
 
 def read_pairs(data: str, layout: PairLayout) -> dict[str, list[MinimalPair]]:
     """
-    The pairs of a set of tables (see [`find_tables`]) by what they belong to, called by the finest group, or if two
-    have the same name, by all groups. Raises `OSError` for a file that cannot be opened, and `ValueError` if there are
-    no pairs, or a row is none; the message says where.
+    Reads the pairs of a set of tables (see [`find_tables`]) by group. Keys are the names of the finest groups, or if
+    two have the same name, of all groups. Raises `OSError` for a file that cannot be opened, and `ValueError` if there
+    are no pairs, or a row is invalid; the message names its location.
     """
     found: dict[tuple[str, ...], list[MinimalPair]] = {}
     for name, read in find_tables(data).items():
@@ -130,13 +132,14 @@ def read_pairs(data: str, layout: PairLayout) -> dict[str, list[MinimalPair]]:
             raise ValueError(f"{data}: there are no pairs in {name}")
         for pair in pairs:
             found.setdefault(pair.groups, []).append(pair)
+    # The finest group identifies a pair's set, unless coarser groups reuse its name.
     if len({finest for finest, *_ in found}) == len(found):
         return {finest: pairs for (finest, *_), pairs in found.items()}
     return {" / ".join(groups): pairs for groups, pairs in found.items()}
 
 
 def table_files(data: str) -> list[Path]:
-    """The files of a set: those in a folder and the folders in it, or a file alone."""
+    """Lists the files of a set: all files in a folder and its subfolders, or a single file."""
     path = Path(data)
     if path.is_file():
         return [path]
@@ -149,18 +152,20 @@ def _suffix(file: Path) -> str:
 
 def find_tables(data: str) -> dict[str, Callable[[], Rows]]:
     """
-    What reads the rows of each table, by its name. `data` is a file (`.jsonl`, `.csv`, `.tsv`, or `.gold` with a
-    `.text` beside it), a folder of them, or a data set with a configuration for each. Raises `ValueError` if there is
-    none.
+    Maps the name of each table to a function that reads its rows. `data` is a file (`.jsonl`, `.csv`, `.tsv`, or
+    `.gold` with a `.text` next to it), a folder of files, or a data set with a configuration for each table. Raises
+    `ValueError` if there is no table.
     """
     if files := table_files(data):
         folder = files[0].parent if Path(data).is_file() else Path(data)
         paths = [file.relative_to(folder) for file in files]
         names = [plain_path(path).with_suffix("").as_posix() for path in paths]
+        # Two files may differ only in their suffix, `a.csv` and `a.tsv`: keep it then.
         if len(set(names)) < len(names):
             names = [path.as_posix() for path in paths]
         return {name: partial(read_rows, file) for name, file in zip(names, files, strict=True)}
-    import datasets  # an extra, and slow to import: only data sets need it
+    # An optional dependency, and slow to import: only data sets need it.
+    import datasets
     from datasets.exceptions import DatasetsError
 
     try:
@@ -178,7 +183,7 @@ def _read_configuration(data: str, name: str) -> Rows:
 
 
 def read_rows(path: Path) -> Rows:
-    """The rows of a table. Raises `ValueError` for another suffix than those of [`find_tables`]."""
+    """Reads the rows of a table. Raises `ValueError` for a suffix that [`find_tables`] does not list."""
     suffix = _suffix(path)
     if suffix not in SUFFIXES:
         raise ValueError(f"{path}: pairs are in files that end in {_ENDINGS}")
@@ -191,8 +196,8 @@ def read_rows(path: Path) -> Rows:
 
 def _read_gold(path: Path) -> Rows:
     """
-    Sentences of Gulordava et al. (2018) from the two files of a set, line by line: a sentence, and the place of a word
-    in it, from 0, of which the right and a wrong form are given.
+    Reads sentences of Gulordava et al. (2018) from the two files of a set, line by line: a sentence, and the index of
+    a word in it, with the right and a wrong form of this word.
     """
     lines = list(numbered_lines(path))
     texts = [text.removesuffix("<eos>").split() for _, text in numbered_lines(path.with_suffix(".text"))]
@@ -212,23 +217,24 @@ def _read_gold(path: Path) -> Rows:
         yield f"{path}:{number}", row
 
 
-def _cell(row: Mapping[str, Any], column: str, place: str) -> Any:
+def _cell(row: Mapping[str, Any], column: str, location: str) -> Any:
     if column in row:
         return row[column]
+    # Column names differ in case between releases of the same data.
     for name, value in row.items():
         if name.lower() == column.lower():
             return value
-    raise ValueError(f"{place}: there is no column {column!r}: the columns are {', '.join(map(repr, row))}")
+    raise ValueError(f"{location}: there is no column {column!r}: the columns are {', '.join(map(repr, row))}")
 
 
-def _text(row: Mapping[str, Any], column: str, place: str) -> str:
-    value = _cell(row, column, place)
+def _text(row: Mapping[str, Any], column: str, location: str) -> str:
+    value = _cell(row, column, location)
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{place}: {column} is {value!r}, not text")
+        raise ValueError(f"{location}: {column} is {value!r}, not text")
     return value
 
 
-def _value(row: Mapping[str, Any], column: str, place: str) -> str:
-    """A name or number; of what is true in JSON, `true`."""
-    value = _cell(row, column, place)
-    return json.dumps(value) if isinstance(value, int | float) else _text(row, column, place)
+def _value(row: Mapping[str, Any], column: str, location: str) -> str:
+    """Reads a name, a number, or a truth value as in JSON, `true`."""
+    value = _cell(row, column, location)
+    return json.dumps(value) if isinstance(value, int | float) else _text(row, column, location)

@@ -1,4 +1,4 @@
-"""A column of text of a data set, row by row: Parquet and JSON files, folders of `save_to_disk`, the Hub."""
+"""Streams a text column of a data set: Parquet and JSON files, folders of `save_to_disk`, the Hub."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 ROW_FORMATS = {".parquet": "parquet", ".json": "json", ".jsonl": "json"}  # files of rows
 _BATCH = 1000  # rows in memory
-_SAVED = ("state.json", "dataset_dict.json")  # what `save_to_disk` writes of a data set and of several splits
+_SAVED = ("state.json", "dataset_dict.json")  # files that `save_to_disk` writes for a data set, and for several splits
 
 Row = Callable[[], str | list[str] | None]
 
 
 class Rows:
     """
-    A column of strings (text) or of lists of strings (words), streamed from where it lies. Iterating gives a function
-    for each row that makes its value, which takes time; the value may be None. `name` is what error messages call the
-    rows, `total` their number, if known, and `files` are theirs, or their addresses.
+    A column of strings (text) or of lists of strings (words), read as a stream. Iterating yields for each row a
+    function that makes its value, which takes time; the value may be None. `name` is used in error messages, `total`
+    is the number of rows, if known, and `files` are the paths or addresses of the files.
 
-    Raises `ValueError` when iterated over: no such column (the message names those there are), a column of another
-    type, a file that is damaged.
+    Iterating raises `ValueError` for an unknown column (the message names the existing ones), a column of another
+    type, or a damaged file.
     """
 
     def __init__(self, dataset: Any, name: str, column: str, total: int | None, files: list[str]):
@@ -44,7 +44,8 @@ class Rows:
                 yield partial(_value, values, i)
 
     def part(self, index: int, count: int) -> Iterator[Row]:
-        """One of `count` parts: some of the files where there are enough of them, or else every `count`-th row."""
+        """Yields one of `count` parts: some of the files if there are enough, or else every `count`-th row."""
+        # Shards can be read independently; otherwise every process reads all rows and skips most.
         if count <= getattr(self.dataset, "num_shards", 1):
             shard = self.dataset.shard(num_shards=count, index=index)
             return iter(Rows(shard, self.name, self.column, None, self.files))
@@ -66,7 +67,7 @@ class Rows:
             )
         values = table.column(self.column)
         with _named_errors(self.name):
-            values.validate(full=True)  # that it is UTF-8
+            values.validate(full=True)  # checks that it is UTF-8
         return values
 
 
@@ -79,7 +80,8 @@ def _holds_text(kind: "pyarrow.DataType") -> bool:
 
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         kind = kind.value_type
-    return types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind)  # null: no value in this batch
+    # A column is of type null if this batch has no value in it.
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind)
 
 
 @contextmanager
@@ -92,31 +94,33 @@ def _named_errors(name: str) -> Iterator[None]:
 
 
 def open_file(path: str, column: str) -> Rows:
-    """The rows of a file that has a suffix of `ROW_FORMATS`, before that of a compression. Raises `ValueError`."""
+    """Opens a file with a suffix of `ROW_FORMATS`, ignoring compression. Raises `ValueError` for another suffix."""
     import datasets
     from pyarrow import parquet
 
     form = ROW_FORMATS[row_suffix(path) or ""]
+    # The JSON reader of `datasets` reports other encodings in unclear terms.
     if form == "json" and os.path.isfile(path):
         with open_input(path) as file:
             check_encoding(file.peek(), path)
     with _named_errors(path):
+        # Streaming data sets do not know their length; a Parquet file states it.
         total = parquet.read_metadata(path).num_rows if form == "parquet" else None
         stream = datasets.load_dataset_builder(form, data_files=[path]).as_streaming_dataset("train")
     return Rows(stream, path, column, total, [path])
 
 
 def row_suffix(path: str | os.PathLike) -> str | None:
-    """The suffix of a file of rows; None for other files."""
+    """Suffix of a file of rows; None for other files."""
     suffix = plain_path(path).suffix.lower()
     return suffix if suffix in ROW_FORMATS else None
 
 
 def open_dataset(name: str, column: str, config_name: str | None = None, split: str = "train") -> Rows:
     """
-    The rows of one split of a data set: a folder that `save_to_disk` made, a folder of data files, or a name on the
-    Hub, of which `config_name` chooses among several configurations. Raises `ValueError` for no such configuration or
-    split, and `OSError` for no such data set, or a Hub that cannot be reached.
+    Opens one split of a data set: a folder written by `save_to_disk`, a folder of data files, or a name on the Hub,
+    with `config_name` to choose among several configurations. Raises `ValueError` for an unknown configuration or
+    split, and `OSError` for an unknown data set, or if the Hub cannot be reached.
     """
     import datasets
 
@@ -125,9 +129,9 @@ def open_dataset(name: str, column: str, config_name: str | None = None, split: 
     builder = datasets.load_dataset_builder(name, config_name)
     with _named_errors(name):
         stream = builder.as_streaming_dataset(split)
-    known = (builder.info.splits or {}).get(split)
+    info = (builder.info.splits or {}).get(split)
     files = (builder.config.data_files or {}).get(split) or [str(builder.hash)]
-    return Rows(stream, name, column, known and known.num_examples, files)
+    return Rows(stream, name, column, info and info.num_examples, files)
 
 
 def _open_saved(name: str, column: str, split: str) -> Rows:

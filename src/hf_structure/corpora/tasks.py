@@ -1,6 +1,6 @@
 """
 Tasks of GLUE: their words, tables and batches, as prompts of a language model (GiLT, section 4.3 and appendix A) or as
-sentences and pairs of them (UDGN, section 4.5).
+sentences and sentence pairs (UDGN, section 4.5).
 """
 
 import math
@@ -20,7 +20,7 @@ from hf_structure.text.words import numbered_lines
 
 _PAIR = "Sentence1 : {sentence1} ; Sentence2 : {sentence2} ;"
 _HIGHEST_SCORE = 5.0
-# Names of columns in GLUE, in its old files, and in the tables of other similarity tasks.
+# Names of columns in GLUE, in its old files, and in tables of other similarity tasks.
 COLUMNS = {
     "sentence1": ("sentence1", "sentence", "#1 String"),
     "sentence2": ("sentence2", "#2 String"),
@@ -30,13 +30,13 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Task:
-    """A classification of sentences, whose prompt is followed by the word of a class, or a regression of a score."""
+    """A classification of sentences, with a word for each class after the prompt, or a regression of a score."""
 
-    prompt: str  # words, and names in braces that stand for the words of sentences
-    classes: tuple[str, ...] = ()  # in GLUE's order; none for a regression
+    prompt: str  # words, and names in braces for the words of sentences
+    classes: tuple[str, ...] = ()  # in GLUE's order; empty for a regression
     labels: tuple[str, ...] = ()  # the word of each class
-    reported: tuple[str, ...] = ("f1",)  # the metrics that table 2 reports
-    is_ordered: bool = False  # whether the first of two sentences is another part than the second
+    reported: tuple[str, ...] = ("f1",)  # the metrics in table 2
+    is_ordered: bool = False  # the two sentences have different roles
 
     @property
     def sentences(self) -> list[str]:
@@ -45,18 +45,18 @@ class Task:
 
     @property
     def pair_features(self) -> str | None:
-        """What a classifier of sentences reads of pairs, see [`UDGNConfig`]; None where there are none."""
+        """Features of pairs for a classifier of sentences, see [`UDGNConfig`]; None for single sentences."""
         if len(self.sentences) == 1:
             return None
         return "ordered" if self.is_ordered else "symmetric"
 
     def words(self, sentences: Mapping[str, Sequence[str]]) -> list[str]:
-        """The words of the prompt, given those of its sentences by their names."""
+        """Fills the prompt with the words of its sentences, given by name."""
         parts = (sentences[part[1:-1]] if part.startswith("{") else [part] for part in self.prompt.split())
         return [word for part in parts for word in part]
 
     def read_label(self, value: Any) -> int | float:
-        """The class that a name or number stands for, or a score. Raises `ValueError` where it is neither."""
+        """Reads a class, by name or number, or a score. Raises `ValueError` if it is neither."""
         if self.classes:
             names = {name: number for number, name in enumerate(self.classes)}
             names |= {str(number): number for number in names.values()}
@@ -84,8 +84,9 @@ TASKS = {
 
 def read_table(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
     """
-    Streams the rows of a table with the numbers of the lines where they begin. A `.tsv` file has columns separated by
-    tabs, their names in the first line, no quoting; a `.jsonl` or `.json` file one object a line, or an array of them.
+    Streams the rows of a table with the numbers of their first lines. A `.tsv` file has tab-separated, unquoted
+    columns, with their names in the first line; a `.jsonl` or `.json` file has one object a line, or an array of
+    objects.
 
     Raises `OSError` if the file cannot be opened, `DataError` if it is malformed (the message names file and line),
     and `ValueError` for another suffix.
@@ -129,16 +130,16 @@ def task_examples(
 ) -> Iterator[dict[str, Any]]:
     """
     Streams the prompts of a table, `words` (`list[str]`), with their `label` (a class's number, or a score). Without
-    `prompts` the words are those of the sentences alone, and `sentence_ids` (`list[int]`) say of each word which
-    sentence it is of, from 0.
+    `prompts`, `words` are only the words of the sentences, and `sentence_ids` (`list[int]`) number the sentence of
+    each word, from 0.
 
     Args:
-        rows (`Iterable[tuple[int, Mapping]]`): Numbered rows, as from [`read_table`]; `name` is theirs in messages.
-        split (`Callable[[str], list[str]]`): How a sentence is split into words.
+        rows (`Iterable[tuple[int, Mapping]]`): Numbered rows, see [`read_table`]; `name` is their name in messages.
+        split (`Callable[[str], list[str]]`): Function that splits a sentence into words.
         columns (`Mapping[str, str | None]`, *optional*):
-            Columns of `sentence1`, `sentence2` and `label`, where they do not have one of the names in `COLUMNS`.
+            Columns of `sentence1`, `sentence2` and `label`, if their names are not in `COLUMNS`.
 
-    Raises `DataError` for a missing column, an empty sentence, or a label that is none of the task's.
+    Raises `DataError` for a missing column, an empty sentence, or a label outside the task.
     """
     found = None
     for number, row in rows:
@@ -163,7 +164,7 @@ def _split(name: str, text: Any, split: Callable[[str], list[str]]) -> list[str]
 
 
 def _apart(sentences: Mapping[str, list[str]]) -> dict[str, list]:
-    """The words of several sentences, one after the other, and the number of each word's sentence."""
+    """Concatenates the words of several sentences, and numbers the sentence of each word."""
     numbered = [(word, number) for number, words in enumerate(sentences.values()) for word in words]
     words, numbers = zip(*numbered, strict=True)
     return {"words": list(words), "sentence_ids": list(numbers)}
@@ -183,18 +184,18 @@ def _find_columns(row: Mapping[str, Any], task: Task, given: Mapping[str, str | 
 @dataclass
 class TaskCollator:
     """
-    Batches of prompts: of a classification with the word of a class after each, of a regression with their scores.
+    Collates prompts: for a classification with the word of a class after each, for a regression with their scores.
 
-    Called with dictionaries that hold what `collator` reads, of the prompt alone, and `label`; stored `tapes` count
-    the class's word, too, which no arc reaches. Returns what `collator` does, but as `labels` the scores,
-    `(batch_size,)`, of a regression. Of a classification, `logits_to_keep`, `(places,)`, are the places from which
-    some class's token is predicted, and `labels`, `(batch_size, 1 + places)`, these tokens, -100 where a row has none,
-    after a column of -100: as with all causal language models, the first label is not to be predicted. With `label`,
-    all prompts get the word of that class.
+    Called with dictionaries that hold the columns for `collator`, of the prompt alone, and `label`; stored `tapes`
+    include the class's word, which no arc reaches. Returns the output of `collator` with other `labels`. For a
+    regression, these are the scores, `(batch_size,)`. For a classification, `logits_to_keep`, `(kept,)`, are the
+    positions that predict some class's token, and `labels`, `(batch_size, 1 + kept)`, these tokens, -100 if a row has
+    none, after a column of -100, because causal language models never predict the first label. With `label`, all
+    prompts get the word of that class.
     """
 
     collator: GraphCollator  # pads on the right
-    label_ids: Sequence[Sequence[int]] = ()  # tokens of each class's word; none for a regression
+    label_ids: Sequence[Sequence[int]] = ()  # tokens of each class's word; empty for a regression
 
     def __call__(self, examples: Sequence[dict[str, Any]], label: int | None = None) -> dict[str, torch.Tensor]:
         classes = [example["label"] if label is None else label for example in examples]
@@ -203,8 +204,9 @@ class TaskCollator:
         words = [list(self.label_ids[number]) for number in classes]
         batch = self.collator([_append(*pair) for pair in zip(examples, words, strict=True)])
         ends = batch["attention_mask"].sum(1, keepdim=True)
-        places = torch.arange(int(ends.max()))
-        is_label = (places < ends) & (places >= ends - torch.tensor([[len(word)] for word in words]))  # (B, seq_len)
+        positions = torch.arange(int(ends.max()))
+        starts = ends - torch.tensor([[len(word)] for word in words])  # (B, 1)
+        is_label = (positions < ends) & (positions >= starts)  # (B, seq_len)
         kept = is_label.any(0)  # (seq_len,)
         batch["logits_to_keep"] = kept.nonzero().squeeze(1) - 1
         labels = batch["input_ids"].masked_fill(~is_label, IGNORE_INDEX)[:, kept]  # (B, kept)
@@ -215,11 +217,10 @@ class TaskCollator:
 @dataclass
 class SentenceCollator(WordCollator):
     """
-    Batches of sentences, or of pairs, for classifiers of them.
+    Collates sentences, or pairs, for classifiers.
 
-    Called with dictionaries that hold `input_ids`, `token_type_ids` (0 for the words of a first sentence, 1 for those
-    of a second one) and `label`; returns these, padded, `attention_mask` and `labels`, the classes or scores,
-    `(batch_size,)`.
+    Called with dictionaries that hold `input_ids`, `token_type_ids` (0 for the words of the first sentence, 1 for the
+    second) and `label`; returns these, padded, `attention_mask` and `labels`, the classes or scores, `(batch_size,)`.
     """
 
     def __call__(self, examples: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
@@ -231,7 +232,7 @@ class SentenceCollator(WordCollator):
 
 
 def _append(example: dict[str, Any], word: list[int]) -> dict[str, Any]:
-    """An example with one more word."""
+    """Appends a word to an example."""
     longer = example | {"input_ids": [*example["input_ids"], *word]}
     if "word_ids" in example:
         longer["word_ids"] = [*example["word_ids"], *[max(example["word_ids"]) + 1] * len(word)]

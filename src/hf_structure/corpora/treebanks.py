@@ -1,4 +1,4 @@
-"""The training and test files of the papers, made of a treebank in sections as the LDC ships it."""
+"""Makes the papers' training and test files from a treebank in sections, as distributed by the LDC."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -18,8 +18,8 @@ def find_sections(folder: str | os.PathLike, sections: Iterable[str], pattern: s
     """
     Finds the files of each section anywhere below a folder, sorted by name. Sections are named by the last part or
     parts of the folders' paths, such as `"00"` or `"1987/W7_001"`, and files by a shell pattern, such as `"*.mrg"`.
-    Upper and lower case are the same. Raises `ValueError` for a section that has no such file or two folders with a
-    file of the same name, and `OSError` for no such folder.
+    Matching is case-insensitive. Raises `ValueError` for a section without such a file, or with a file of the same
+    name in two folders, and `OSError` if the folder does not exist.
     """
     if not Path(folder).is_dir():
         raise NotADirectoryError(f"{folder}: no such folder")
@@ -44,10 +44,10 @@ def clean_sentences(
     path: str | os.PathLike, format: str, keep_punctuation: bool = False, normalize: bool = False
 ) -> Iterator[tuple[str, list[str]]]:
     r"""
-    The sentences of one file, in `"brackets"` or `"conllu"`, as the papers use them: no traces and function tags, no
-    punctuation unless it is kept (by tag; its dependents go to the nearest kept ancestor), Penn Treebank escapes such
-    as `\/` resolved, and words put through [`normalize_word`] if so chosen. Each comes as a tree on a line, or as
-    CoNLL-U, with its words.
+    Reads the sentences of one file, in `"brackets"` or `"conllu"`, and cleans them as in the papers: no traces and
+    function tags, no punctuation unless kept (by tag; its dependents go to the nearest kept ancestor), Penn Treebank
+    escapes such as `\/` resolved, and optionally words normalised by [`normalize_word`]. Yields each as a tree on a
+    line, or as CoNLL-U, with its words.
     """
 
     def new_word(word: str) -> str:
@@ -73,8 +73,8 @@ def clean_sentences(
 
 def write_split(paths: Iterable[Path], stem: Path, format: str, overwrite: bool = False, **options) -> tuple[int, int]:
     """
-    Writes the sentences of many files to `stem.mrg` or `stem.conllu`, and as plain text to `stem.txt`. Format and
-    options are those of [`clean_sentences`]. Returns the numbers of sentences and words.
+    Writes the sentences of many files to `stem.mrg` or `stem.conllu`, and as plain text to `stem.txt`. See
+    [`clean_sentences`] for format and options. Returns the numbers of sentences and words.
 
     Raises `FileExistsError` if a file exists and `overwrite` is False, `ValueError` if a file is malformed, or there
     is no sentence at all.

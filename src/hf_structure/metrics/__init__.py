@@ -1,4 +1,4 @@
-"""Metrics: plain functions, and folders over them that `evaluate.load` takes."""
+"""Metrics: plain functions, and folders around them for `evaluate.load`."""
 
 from hf_structure.metrics.attachment import (
     AttachmentScores,

@@ -13,11 +13,11 @@ from hf_structure.algorithms.trees import check_heads
 
 SCORES = ("uas", "las", "uuas", "ulas")
 UNLABELLED = ("uas", "uuas")
-UNDIRECTED = ("pairs", "words")  # what the undirected scores count
+UNDIRECTED = ("pairs", "words")  # units of the undirected scores
 
 
 class Sentence(Protocol):
-    """What `score_sentences` needs of a sentence; `hf_structure.text.conllu.ConlluSentence` has it."""
+    """Interface of a sentence for `score_sentences`, such as `hf_structure.text.conllu.ConlluSentence`."""
 
     @property
     def forms(self) -> Sequence[str]: ...
@@ -31,12 +31,12 @@ class Sentence(Protocol):
 
 class WordMatches(NamedTuple):
     """
-    What is right in a sentence.
+    Correct predictions in a sentence.
 
     Attributes:
         right (`dict[str, dict[int, bool]]`):
-            For each of `SCORES`, without the labelled ones where there are no labels, the words that count, from 0,
-            and whether they are right. A gold pair belongs to the word that depends on the other.
+            For each of `SCORES`, without the labelled ones if there are no labels: maps the words that count, from 0,
+            to True if they are right. A gold pair belongs to its dependent.
         pairs (`int`): Number of its gold pairs.
     """
 
@@ -52,7 +52,7 @@ class AttachmentScores:
         las (`float` or None): Share of words with the gold head and label; None without labels.
         uuas (`float`): Share of gold pairs (word and head, unordered) that are also predicted; with
             `undirected="words"`, share of words whose predicted pair is a gold one.
-        ulas (`float` or None): The same for labelled pairs; None without labels.
+        ulas (`float` or None): As `uuas`, for labelled pairs; None without labels.
         sentences (`int`): Number of sentences.
         words (`int`): Number of scored words.
         pairs (`int`): Number of gold pairs; the number of words, if the gold heads form trees.
@@ -81,29 +81,29 @@ def attachment_scores(
     """
     Compares the heads of a corpus with gold heads.
 
-    The undirected scores compare, sentence by sentence, the sets of unordered pairs {word, head} by position, where a
-    root word forms a pair with the root: |predicted ∩ gold| / |gold|. Heads taken by argmax may predict a pair twice,
-    from both ends; it counts once. Words that are not scored have no pairs of their own, but may be heads.
+    The undirected scores compare, sentence by sentence, the sets of unordered pairs {word, head} by position; a root
+    word forms a pair with the root: |predicted ∩ gold| / |gold|. Argmax heads may predict a pair twice, from both
+    ends; it counts once. Words that are not scored have no pairs of their own, but may be heads.
 
     Args:
         predicted, gold (`Sequence[Sequence[int]]`): Per sentence the head of every word, 0 = root.
         predicted_labels, gold_labels (`Sequence[Sequence[str]]`, *optional*):
             Per sentence the label of every word. The labelled scores need both.
-        keep (`Sequence[Sequence[bool]]`, *optional*): Per sentence, which words are scored; all by default.
+        keep (`Sequence[Sequence[bool]]`, *optional*): Per sentence, a mask of the scored words; all by default.
         ignore_labels (`Collection[str]`):
             Words with these gold labels (or subtypes of them) are not scored: `{"punct"}` leaves out punctuation.
-            Where it has another label, use `keep`: see `keep_mask`.
+            If punctuation has another label, use `keep`, see `keep_mask`.
         universal_labels (`bool`):
-            Whether labels are compared without subtype (`nsubj:pass` as `nsubj`), as the CoNLL 2018 evaluator does.
+            If True, labels are compared without subtype (`nsubj:pass` as `nsubj`), as in the CoNLL 2018 evaluator.
         undirected (`"pairs"` or `"words"`):
-            What the undirected scores count: `"pairs"` as described above, like UDGN's released code; or `"words"`
-            whose predicted pair is a gold one, like StructFormer's released code, which its paper's UUAS comes from.
-            There a pair that is predicted from both ends counts twice: for trees both scores are the same, argmax
-            heads score a few points more.
+            Units of the undirected scores: `"pairs"`, as described above and in UDGN's released code; or `"words"`,
+            whose predicted pair is a gold one, as in StructFormer's released code, the source of its paper's UUAS.
+            With `"words"`, a pair predicted from both ends counts twice: trees score the same, argmax heads a few
+            points more.
 
     Raises:
         ValueError: different numbers of sentences or words, invalid heads (the message names the sentence), no word to
-            score, `ignore_labels` that is a string or comes without gold labels, an unknown way to count.
+            score, `ignore_labels` that is a string or comes without gold labels, an unknown value of `undirected`.
     """
     matched = Counter()
     total = Counter()
@@ -140,8 +140,8 @@ def word_matches(
     undirected: str = "pairs",
 ) -> Iterator[WordMatches]:
     """
-    What [`attachment_scores`] adds up, sentence by sentence, with the same arguments and errors. A sentence may have
-    no word to score.
+    Compares heads like [`attachment_scores`], with the same arguments and errors, but returns the matches of each
+    sentence. A sentence may have no word to score.
     """
     if undirected not in UNDIRECTED:
         raise ValueError(f"undirected must be one of {', '.join(UNDIRECTED)}, not {undirected!r}")
@@ -154,6 +154,7 @@ def word_matches(
     columns = _aligned((predicted, gold, predicted_labels, gold_labels, keep))
     for number, (heads, gold_heads, labels, true_labels, mask) in enumerate(columns, start=1):
         try:
+            # Convert the generator's errors to ones that name the sentence.
             _check_sentence(heads, gold_heads, predicted_labels=labels, gold_labels=true_labels, mask_values=mask)
         except ValueError as error:
             raise ValueError(f"sentence {number}: {error}") from error
@@ -163,28 +164,29 @@ def word_matches(
         right = {}
         for score in scores:
             found = _view(arcs, score)
-            wanted = _view(gold_arcs, score)
+            expected = _view(gold_arcs, score)
             if undirected == "words" and score in ("uuas", "ulas"):
-                right[score] = _right_words(words, found, wanted)
+                right[score] = _right_words(words, found, expected)
             else:
-                right[score] = _found_arcs(words, found, wanted)
+                right[score] = _found_arcs(words, found, expected)
         pairs = right["uuas"] if undirected == "pairs" else set(_view(gold_arcs, "uuas"))
         yield WordMatches(right, len(pairs))
 
 
-def _right_words(words: Sequence[int], found: list[tuple], wanted: list[tuple]) -> dict[int, bool]:
-    """The words, and whether what is found for them is wanted."""
-    known = set(wanted)
-    return {word: arc in known for word, arc in zip(words, found, strict=True)}
+def _right_words(words: Sequence[int], found: list[tuple], gold: list[tuple]) -> dict[int, bool]:
+    """Maps words to True if their predicted arc is a gold arc."""
+    gold_arcs = set(gold)
+    return {word: arc in gold_arcs for word, arc in zip(words, found, strict=True)}
 
 
-def _found_arcs(words: Sequence[int], found: list[tuple], wanted: list[tuple]) -> dict[int, bool]:
-    """The words, and whether what is wanted of them is found; a pair that two words share is that of the first."""
-    known = set(found)
+def _found_arcs(words: Sequence[int], found: list[tuple], gold: list[tuple]) -> dict[int, bool]:
+    """Maps words to True if their gold arc is predicted; a pair that two words share belongs to the first."""
+    predicted_arcs = set(found)
     first = {}
-    for word, arc in zip(words, wanted, strict=True):
+    for word, arc in zip(words, gold, strict=True):
+        # In cyclic gold graphs two words may share a pair; it counts once.
         first.setdefault(arc, word)
-    return {word: arc in known for arc, word in first.items()}
+    return {word: arc in predicted_arcs for arc, word in first.items()}
 
 
 def score_sentences(
@@ -197,17 +199,17 @@ def score_sentences(
     undirected: str = "pairs",
 ) -> AttachmentScores:
     """
-    Compares sentences that have the same words.
+    Compares sentences with the same words.
 
-    There are no labelled scores where all labels of one side are `_`. For two files:
+    There are no labelled scores if all labels of one side are `_`. For two files:
     `score_sentences(read_conllu("system.conllu"), read_conllu("gold.conllu"))`.
 
     Args:
         predicted, gold (`Iterable[Sentence]`): The sentences, in the same order.
-        keep, ignore_labels, universal_labels, undirected: As for `attachment_scores`.
+        keep, ignore_labels, universal_labels, undirected: See `attachment_scores`.
 
     Raises:
-        ValueError: different words or numbers of sentences, a word without a head; else as `attachment_scores`.
+        ValueError: different words or numbers of sentences, a word without a head; see also `attachment_scores`.
     """
     conventions = {"ignore_labels": ignore_labels, "universal_labels": universal_labels, "undirected": undirected}
     return attachment_scores(*aligned_columns(predicted, gold), keep=keep, **conventions)
@@ -227,8 +229,8 @@ def aligned_columns(
     predicted: Iterable[Sentence], gold: Iterable[Sentence]
 ) -> tuple[list[Sequence[int]], list[Sequence[int]], list[Sequence[str]] | None, list[Sequence[str]] | None]:
     """
-    Predicted heads, gold heads, predicted labels and gold labels of sentences that have the same words; no labels
-    where all labels of one side are `_`.
+    Collects predicted heads, gold heads, predicted labels and gold labels of sentences with the same words. Labels are
+    left out if all labels of one side are `_`.
 
     Raises:
         ValueError: different words or numbers of sentences, a word without a head.
@@ -260,18 +262,19 @@ def _check_sentence(predicted: Sequence[int], gold: Sequence[int], **others: Seq
 def scored_words(
     length: int, keep: Sequence[bool] | None, labels: Sequence[str] | None, ignore_labels: Collection[str]
 ) -> list[int]:
-    """Numbers, from 0, of the words that are scored: see `attachment_scores`."""
+    """Indices of the scored words, from 0: see `attachment_scores`."""
     words = [i for i in range(length) if keep is None or keep[i]]
     if not ignore_labels or labels is None:
         return words
     ignored = set(ignore_labels)
+    # Subtypes are ignored with their relation: `punct` also ignores `punct:sub`.
     return [i for i in words if labels[i] not in ignored and universal_label(labels[i]) not in ignored]
 
 
 def _arcs(
     heads: Sequence[int], labels: Sequence[str] | None, words: Sequence[int], universal_labels: bool
 ) -> list[tuple[int, int, str | None]]:
-    """`(word, head, label)` of the scored words."""
+    """Arcs `(word, head, label)` of the scored words."""
     if labels is None:
         return [(i + 1, int(heads[i]), None) for i in words]
     if universal_labels:
@@ -280,7 +283,8 @@ def _arcs(
 
 
 def _view(arcs: Iterable[tuple[int, int, str | None]], score: str) -> list[tuple]:
-    """The parts of arcs that a score compares."""
+    """Reduces arcs to the parts that a score compares."""
+    # Undirected: order the ends of each arc.
     if score in ("uuas", "ulas"):
         arcs = [(min(word, head), max(word, head), label) for word, head, label in arcs]
     if score in ("uas", "uuas"):
@@ -289,7 +293,7 @@ def _view(arcs: Iterable[tuple[int, int, str | None]], score: str) -> list[tuple
 
 
 def universal_label(label: str) -> str:
-    """A label without its subtype."""
+    """Strips the subtype of a label."""
     return label.partition(":")[0]
 
 
@@ -298,8 +302,10 @@ def check_words(predicted: Sequence[str], gold: Sequence[str], number: int) -> N
     for position, (word, expected) in enumerate(zip_longest(predicted, gold), start=1):
         if word != expected:
             found = "missing" if word is None else repr(word)
-            wanted = "missing" if expected is None else repr(expected)
-            raise ValueError(f"sentence {number}: word {position} is {found} in the prediction, {wanted} in the gold")
+            gold_word = "missing" if expected is None else repr(expected)
+            raise ValueError(
+                f"sentence {number}: word {position} is {found} in the prediction, {gold_word} in the gold"
+            )
 
 
 def _heads(sentences: Sequence[Sentence], name: str) -> list[Sequence[int]]:

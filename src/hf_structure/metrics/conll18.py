@@ -1,7 +1,7 @@
-"""The scores of the CoNLL 2018 shared task, for parses of raw text: words and sentences may differ from the gold ones.
+"""Scores of the CoNLL 2018 shared task, for parses of raw text: words and sentences may differ from the gold standard.
 
 Zeman et al. 2018, "CoNLL 2018 Shared Task: Multilingual Parsing from Raw Text to Universal Dependencies". Both sides
-have the same characters, spaces not counted, so every token has a place in the text.
+have the same characters, apart from spaces, so every token has offsets in the text.
 """
 
 from bisect import bisect_right
@@ -35,7 +35,7 @@ _SPACES = regex.compile(r"\p{Zs}+")
 
 
 class TokenizedSentence(Protocol):
-    """What `conll18_scores` needs of a sentence; `hf_structure.text.conllu.ConlluSentence` has it."""
+    """Interface of a sentence for `conll18_scores`, such as `hf_structure.text.conllu.ConlluSentence`."""
 
     @property
     def tokens(self) -> Sequence[Any]: ...
@@ -48,10 +48,10 @@ class AlignedScore:
     """
     Args:
         precision (`float`): Share of the predicted items that are right.
-        recall (`float`): Share of the gold items that are right.
+        recall (`float`): Share of the gold items that are matched.
         f1 (`float`): Their harmonic mean.
-        aligned_accuracy (`float` or None): Share of the aligned words that are right; None for items that are only
-            aligned.
+        aligned_accuracy (`float` or None): Share of the aligned words that are right; None for tokens, sentences and
+            words.
         matched, predicted, gold (`int`): Numbers of items that are right, predicted, and gold.
         aligned (`int` or None): Number of aligned words.
     """
@@ -68,23 +68,24 @@ class AlignedScore:
 
 @dataclass(slots=True, eq=False)
 class _Word:
-    """A word, and where its characters begin and end; in a multi-word token, those of the token."""
+    """A word with start and end of its characters; within a multi-word token, start and end of the token."""
 
     start: float
     end: float
     in_token: bool = False
-    form: str = ""  # in lower case
+    form: str = ""  # lower-cased
     lemma: str = "_"
     tags: tuple[str, str, str] = ("_", "_", "_")  # UPOS, XPOS, scored features
     relation: str = "_"
     head: "_Word | None" = None  # None is the root
-    function_words: list["_Word"] = field(default_factory=list)  # that depend on it
+    function_words: list["_Word"] = field(default_factory=list)  # its dependents among them
 
     @property
     def is_content(self) -> bool:
         return self.relation in CONTENT_RELATIONS
 
 
+# A word after both sides, so that neither queue runs empty.
 _END = _Word(inf, inf)
 
 
@@ -94,8 +95,8 @@ def conll18_scores(
     """
     Compares sentences of the same text that may differ in tokens, words and sentences.
 
-    The scores are those of the evaluator of the CoNLL 2018 shared task: labels are compared without subtypes, and only
-    universal features count. It rejects cycles, several roots and missing heads, which are scored here. For two files:
+    Reproduces the evaluator of the CoNLL 2018 shared task: labels are compared without subtypes, and only universal
+    features count. Cycles, several roots and missing heads, which it rejects, are scored here. For two files:
     `conll18_scores(read_conllu("system.conllu"), read_conllu("gold.conllu"))`.
 
     Args:
@@ -104,12 +105,12 @@ def conll18_scores(
     Returns:
         `dict[str, AlignedScore]`:
             - `"Tokens"`, `"Sentences"` and `"Words"`;
-            - of aligned words, `"UPOS"`, `"XPOS"`, `"UFeats"`, `"AllTags"` (these three), `"Lemmas"`, `"UAS"` and
+            - over aligned words, `"UPOS"`, `"XPOS"`, `"UFeats"`, `"AllTags"` (these three), `"Lemmas"`, `"UAS"` and
               `"LAS"`;
-            - of those that are content words, `"CLAS"` (LAS), `"MLAS"` (LAS, UPOS, features, and the same of the
-              function words that depend on them) and `"BLEX"` (LAS and lemma).
+            - over aligned content words, `"CLAS"` (LAS), `"MLAS"` (LAS, UPOS, features, and all of these for their
+              dependent function words) and `"BLEX"` (LAS and lemma).
 
-            Without heads on one side there are no scores of trees (`"UAS"` and those after it).
+            Without heads on one side there are no scores of trees (`"UAS"` and the following ones).
 
     Raises:
         ValueError: the characters differ, a token consists of spaces, some words of one side have no head.
@@ -118,14 +119,13 @@ def conll18_scores(
     reference = _Text(gold, "gold")
     if system.characters != reference.characters:
         characters = zip_longest(system.characters, reference.characters)
+        # Name the first differing character for the message.
         position = next(index for index, (one, other) in enumerate(characters) if one != other)
         found = system.show(position)
         raise ValueError(f"the characters differ: {found} in the prediction, {reference.show(position)} in the gold")
     pairs = list(_aligned_words(system.words, reference.words))
     spans = {"Tokens": (system.tokens, reference.tokens), "Sentences": (system.sentences, reference.sentences)}
-    scores = {
-        name: _score(len({*found} & {*wanted}), len(found), len(wanted)) for name, (found, wanted) in spans.items()
-    }
+    scores = {name: _score(len({*found} & {*right}), len(found), len(right)) for name, (found, right) in spans.items()}
     words = (system.words, reference.words, [gold_word for _, gold_word in pairs])
     totals = [len(side) for side in words]
     content_totals = [sum(word.is_content for word in side) for side in words]
@@ -147,15 +147,15 @@ def _score(matched: int, predicted: int, gold: int, aligned: int | None = None) 
 
 
 class _Text:
-    """One side: its characters, and where its tokens, words and sentences begin and end among them."""
+    """One side: its characters, and the spans of its tokens, words and sentences in them."""
 
     def __init__(self, sentences: Iterable[TokenizedSentence], side: str):
         self.tokens: list[tuple[int, int]] = []
         self.sentences: list[tuple[int, int]] = []
         self.words: list[_Word] = []
         self._forms: list[str] = []  # of tokens
-        self._places: list[tuple[int, TokenizedSentence, str]] = []  # of tokens: number, sentence, id
-        headless = []  # numbers of the sentences of words without a head
+        self._sources: list[tuple[int, TokenizedSentence, str]] = []  # of tokens: number of the sentence, sentence, id
+        headless = []  # sentence numbers of words without a head
         for number, sentence in enumerate(sentences, start=1):
             heads = self._add(number, sentence)
             headless += [number] * heads.count("_")
@@ -165,16 +165,17 @@ class _Text:
             raise ValueError(f"sentence {headless[0]} of the {side} sentences has words without a head")
 
     def _add(self, number: int, sentence: TokenizedSentence) -> list[str]:
-        """Adds a sentence and gives its heads."""
+        """Adds a sentence and returns its heads."""
         begin = self.tokens[-1][1] if self.tokens else 0
         words = []
         heads = []
-        last = 0  # word of the last multi-word token
+        last = 0  # last word of the latest multi-word token
         for token in sentence.tokens:
-            if "." in token.id:  # an empty node
+            if "." in token.id:  # empty node
                 continue
             first, _, second = token.id.partition("-")
             form = token.form
+            # Words of a multi-word token have no characters of their own; they share the token's span.
             in_token = int(first) <= last
             if not in_token:
                 form = _SPACES.sub("", form)
@@ -191,23 +192,23 @@ class _Text:
         self.sentences.append((begin, self.tokens[-1][1]))
         return heads
 
-    def _add_token(self, form: str, place: tuple[int, TokenizedSentence, str]) -> None:
+    def _add_token(self, form: str, source: tuple[int, TokenizedSentence, str]) -> None:
         start = self.tokens[-1][1] if self.tokens else 0
         self.tokens.append((start, start + len(form)))
         self._forms.append(form)
-        self._places.append(place)
+        self._sources.append(source)
         if not form:
-            raise ValueError(f"a token of spaces alone ({self._place(-1)})")
+            raise ValueError(f"a token of spaces alone ({self._location(-1)})")
 
     def show(self, position: int) -> str:
-        """The tokens from a character on, and where they are."""
+        """Quotes the tokens from a character on, with their location."""
         if position == len(self.characters):
             return "the end"
         index = bisect_right(self.tokens, (position, inf)) - 1
-        return f"{' '.join(self._forms[index : index + 3])!r} ({self._place(index)})"
+        return f"{' '.join(self._forms[index : index + 3])!r} ({self._location(index)})"
 
-    def _place(self, index: int) -> str:
-        number, sentence, id = self._places[index]
+    def _location(self, index: int) -> str:
+        number, sentence, id = self._sources[index]
         line = sentence.line_of(id)
         return f"sentence {number}" if line is None else f"sentence {number}, line {line}"
 
@@ -226,9 +227,9 @@ def _scored_features(feats: str) -> str:
 
 def _aligned_words(predicted: Iterable[_Word], gold: Iterable[_Word]) -> Iterator[tuple[_Word, _Word]]:
     """
-    Pairs of words, predicted and gold, that have the same characters.
+    Pairs predicted and gold words with the same characters.
 
-    Which characters are those of a word is not known within a multi-word token. There the forms are aligned.
+    Within a multi-word token, the characters of each word are unknown, so the forms are aligned instead.
     """
     system = deque([*predicted, _END])
     reference = deque([*gold, _END])
@@ -242,16 +243,16 @@ def _aligned_words(predicted: Iterable[_Word], gold: Iterable[_Word]) -> Iterato
 
 
 def _behind(system: deque[_Word], reference: deque[_Word]) -> deque[_Word]:
-    """The side whose next word begins first."""
+    """Returns the side whose next word begins first."""
     return reference if reference[0].start <= system[0].start else system
 
 
 def _take_block(system: deque[_Word], reference: deque[_Word]) -> tuple[list[_Word], list[_Word]]:
     """
-    Takes the words around the next multi-word token, and around all tokens that overlap with it.
+    Removes and returns the words of the next multi-word token, and of all tokens that overlap with it.
 
-    If words of the other side begin before the token, only the first of them stays out of the block: the shared task's
-    evaluator does so, and its numbers depend on it.
+    If words of the other side begin before the token, only the first of them stays outside the block, because the
+    shared task's evaluator does so, and its numbers depend on it.
     """
     side, other = (reference, system) if reference[0].in_token else (system, reference)
     reach = side[0].end
@@ -272,8 +273,8 @@ def _is_within(word: _Word, reach: float) -> bool:
 
 
 def _common_forms(predicted: Sequence[_Word], gold: Sequence[_Word]) -> Iterator[tuple[_Word, _Word]]:
-    """The pairs of a longest common subsequence of the forms."""
-    # longest[i][j], of the forms from i and j on:
+    """Yields the pairs of a longest common subsequence of the forms."""
+    # longest[i][j] is the length for the forms from i and j on:
     #   1 + longest[i + 1][j + 1] if forms i and j are the same, else max(longest[i + 1][j], longest[i][j + 1])
     longest = [[0] * (len(gold) + 1) for _ in range(len(predicted) + 1)]
     for i in reversed(range(len(predicted))):
@@ -293,22 +294,24 @@ def _common_forms(predicted: Sequence[_Word], gold: Sequence[_Word]) -> Iterator
 
 
 def _matches(pairs: Iterable[tuple[_Word, _Word]]) -> Counter[str]:
-    """How many aligned words each score finds right."""
+    """Counts the aligned words that are right in each score."""
     gold_of = dict(pairs)
     matched = Counter()
     for word, gold in gold_of.items():
         has_lemma = gold.lemma != "_"
         found = _values(word, gold_of, has_lemma)
-        wanted = _values(gold, {}, has_lemma)
-        names = wanted if gold.is_content else _TAG_SCORES + _TREE_SCORES
-        matched.update(name for name in names if found[name] == wanted[name])
+        expected = _values(gold, {}, has_lemma)
+        names = expected if gold.is_content else _TAG_SCORES + _TREE_SCORES
+        matched.update(name for name in names if found[name] == expected[name])
     return matched
 
 
 def _values(word: _Word, gold_of: Mapping[_Word, _Word], has_lemma: bool) -> dict[str, object]:
-    """What each score compares; of other words, the gold ones with which they are aligned, or themselves."""
+    """Values that each score compares; heads and function words are replaced by their aligned gold words, if any."""
     upos, xpos, features = word.tags
+    # Gold lemmas of `_` are not annotated, and count as right.
     lemma = word.lemma if has_lemma else "_"
+    # Compare heads as gold words, so that different tokenizations can agree.
     head = word.head and gold_of.get(word.head, word.head)
     arc = (head, word.relation)
     function_words = [

@@ -1,14 +1,15 @@
-"""Unlabelled F1 and label recall of constituency trees, and the trivial trees that parsers are compared with.
+"""Unlabelled F1 and label recall of constituency trees, and the trivial trees that serve as baselines.
 
 A constituent is a span `(start, end)` or `(start, end, label)`: half-open, in words from 0. Punctuation is left out of
 the sentences first (`hf_structure.text.formats.load_sentences(..., punctuation="drop")`).
 
-What counts is a matter of convention, and worth several points. Papers on unsupervised parsing mostly report the mean
-of the sentences' F1 over sets of spans, without single words and whole sentences. They differ in very short sentences:
+Conventions about the spans that count make a difference of several points. Papers on unsupervised parsing mostly
+report the mean of the sentences' F1 over sets of spans, without single words and whole sentences. They differ in very
+short sentences:
 
-- PRPN, ON-LSTM, StructFormer: every sentence counts, one without gold constituents with recall 1. These are the
+- PRPN, ON-LSTM, StructFormer: every sentence counts, and has recall 1 without gold constituents. These are the
   defaults. In their tables, left branching has 9.0 and right branching 39.8 on the WSJ test set.
-- C-PCFG and what builds on it: sentences of one word are skipped, `min_length=2` (left 8.7, right 39.5).
+- C-PCFG and its successors: sentences of one word are skipped, `min_length=2` (left 8.7, right 39.5).
 
 Older evaluations count whole sentences too, `count_whole_sentences=True`, which adds 4 to 7 points to these baselines.
 Supervised parsing (EVALB) reports the F1 of the corpus with all three `count_...` switches on.
@@ -36,12 +37,12 @@ class ConstituencyScores:
     """
     Args:
         uf1 (`float`): Mean of the sentences' unlabelled F1, the UF1 of the papers.
-        precision (`float`): Share of all predicted constituents that are gold constituents.
-        recall (`float`): Share of all gold constituents that are predicted.
-        f1 (`float`): Harmonic mean of this precision and recall ("corpus F1").
+        precision (`float`): Share of predicted constituents that are gold constituents.
+        recall (`float`): Share of gold constituents that are predicted.
+        f1 (`float`): Harmonic mean of precision and recall ("corpus F1").
         depth, gold_depth (`float`): Means of the trees' depths, see [`tree_depth`].
         sentences (`int`): Number of scored sentences.
-        matched, predicted, gold (`int`): Number of constituents on both sides, predicted, gold.
+        matched, predicted, gold (`int`): Numbers of constituents on both sides, predicted, gold.
     """
 
     uf1: float
@@ -57,7 +58,7 @@ class ConstituencyScores:
 
 
 class SentenceCounts(NamedTuple):
-    """A sentence's part of [`ConstituencyScores`]."""
+    """Contribution of a sentence to [`ConstituencyScores`]."""
 
     number: int  # of the sentence, from 1
     matched: int  # number of constituents on both sides
@@ -72,9 +73,9 @@ class SentenceCounts(NamedTuple):
 class LabelRecall:
     """
     Args:
-        recall (`float`): Share of the gold constituents of a label that are predicted, under whatever label.
-        matched (`int`): Number of them that are predicted.
-        gold (`int`): Number of them.
+        recall (`float`): Share of the gold constituents of a label that are predicted, with any label.
+        matched (`int`): Number of these that are predicted.
+        gold (`int`): Number of gold constituents of the label.
     """
 
     recall: float
@@ -100,19 +101,19 @@ def unlabeled_f1(
     Args:
         predicted, gold (`Sequence[Sequence[Span]]`): Per sentence the constituents, in any order.
         lengths (`Sequence[int]`): Per sentence the number of words.
-        count_single_words (`bool`): Whether constituents of one word count.
-        count_whole_sentences (`bool`): Whether constituents of all words count. Every tree has this one right.
+        count_single_words (`bool`): If True, constituents of one word count.
+        count_whole_sentences (`bool`): If True, constituents of all words count, which every tree gets right.
         count_duplicates (`bool`):
-            Whether a span that occurs n times (a unary chain) counts n times, in multisets, or once.
+            If True, a span that occurs n times (a unary chain) counts n times, as in multisets; otherwise once.
         empty_gold (`str`):
-            The F1 of a sentence without gold constituents that count: `"recall"` sets its recall to 1, and its
-            precision too if nothing is predicted (F1 is then 1, else 0); `"one"` and `"zero"` set its F1; `"skip"`
-            leaves the sentence out of all figures. Unless it is skipped, its predicted constituents count in the
-            precision of the corpus.
+            F1 of a sentence without gold constituents that count: `"recall"` sets its recall to 1, and its precision
+            too if nothing is predicted (F1 is then 1, else 0); `"one"` and `"zero"` set its F1; `"skip"` leaves the
+            sentence out of all figures. Unless it is skipped, its predicted constituents count in the precision of the
+            corpus.
         min_length, max_length (`int`): Sentences with fewer or more words are left out of all figures.
 
     Raises:
-        ValueError: different numbers of sentences, a span that is none of its sentence (the message names both), no
+        ValueError: different numbers of sentences, a span outside its sentence (the message names both), no
             sentence to score, an unknown `empty_gold`.
     """
     sentences = list(
@@ -156,25 +157,26 @@ def sentence_counts(
     min_length: int = 1,
     max_length: int | None = None,
 ) -> Iterator[SentenceCounts]:
-    """What [`unlabeled_f1`] adds up, for each sentence that is scored, with the same arguments and errors."""
+    """Compares constituents like [`unlabeled_f1`], but returns the counts of each scored sentence."""
     if empty_gold not in EMPTY_GOLD:
         raise ValueError(f"empty_gold={empty_gold!r} is none of {', '.join(EMPTY_GOLD)}")
 
     def counted(spans: list[LabelledSpan], length: int) -> Counter:
         scored = _scored(spans, length, count_single_words, count_whole_sentences)
         pairs = [(start, end) for start, end, _ in scored]
+        # Multisets keep unary chains; sets drop them.
         if not count_duplicates:
             pairs = set(pairs)
         return Counter(pairs)
 
     for number, length, spans, gold_spans in _sentences(predicted, gold, lengths, min_length, max_length):
         found = counted(spans, length)
-        wanted = counted(gold_spans, length)
-        if not wanted and empty_gold == "skip":
+        expected = counted(gold_spans, length)
+        if not expected and empty_gold == "skip":
             continue
-        sizes = {"matched": (found & wanted).total(), "predicted": found.total(), "gold": wanted.total()}
+        sizes = {"matched": (found & expected).total(), "predicted": found.total(), "gold": expected.total()}
         f1 = precision_recall_f1(**sizes)[-1]
-        if not wanted and empty_gold in ("one", "zero"):
+        if not expected and empty_gold in ("one", "zero"):
             f1 = float(empty_gold == "one")
         yield SentenceCounts(number, **sizes, f1=f1, depth=tree_depth(spans), gold_depth=tree_depth(gold_spans))
 
@@ -190,28 +192,29 @@ def label_recall(
     max_length: int | None = None,
 ) -> dict[str, LabelRecall]:
     """
-    Share of the gold constituents that are predicted, label by label (StructFormer paper, table 3).
+    Computes the share of the gold constituents that are predicted, label by label (StructFormer paper, table 3).
 
     If gold constituents with different labels have the same span, each of them counts, but each label only once.
 
     Args:
         predicted (`Sequence[Sequence[Span]]`): Per sentence the constituents, with labels (ignored) or without.
         gold (`Sequence[Sequence[Span]]`): Per sentence the constituents as `(start, end, label)`.
-        lengths, count_single_words, count_whole_sentences, min_length, max_length: As for [`unlabeled_f1`].
+        lengths, count_single_words, count_whole_sentences, min_length, max_length: See [`unlabeled_f1`].
 
     Returns:
         `dict[str, LabelRecall]`: The labels of the gold constituents, the most frequent first.
 
     Raises:
-        ValueError: a gold constituent without label; else as [`unlabeled_f1`].
+        ValueError: a gold constituent without label; see also [`unlabeled_f1`].
     """
     matched = Counter()
     total = Counter()
     for _, length, spans, gold_spans in _sentences(predicted, gold, lengths, min_length, max_length):
         found = _scored(spans, length, count_single_words, count_whole_sentences)
-        wanted = _scored(gold_spans, length, count_single_words, count_whole_sentences)
+        expected = _scored(gold_spans, length, count_single_words, count_whole_sentences)
         pairs = {(start, end) for start, end, _ in found}
-        for start, end, label in set(wanted):
+        # A set, so that labels count once each even on the same span.
+        for start, end, label in set(expected):
             if label is None:
                 raise ValueError(f"the gold span {(start, end)} has no label")
             total[label] += 1
@@ -222,17 +225,17 @@ def label_recall(
 
 def one_headed_share(spans: Sequence[Sequence[Span]], heads: Sequence[Sequence[int]]) -> float:
     """
-    Share of the constituents of a corpus that have one head: exactly one of their words has its head outside of them.
+    Computes the share of the constituents of a corpus with one head: exactly one of their words has its head outside.
 
-    It measures how far the constituents and the dependency trees of a parser agree, without gold trees. Single words
-    and whole sentences, which have one head in every tree, are left out.
+    This measures the agreement of the constituents and the dependency trees of a parser, without gold trees. Single
+    words and whole sentences, which have one head in every tree, are left out.
 
     Args:
         spans (`Sequence[Sequence[Span]]`): Per sentence the constituents.
-        heads (`Sequence[Sequence[int]]`): Per sentence the head of each word, from 1; 0 is the root, which is outside.
+        heads (`Sequence[Sequence[int]]`): Per sentence the head of each word, from 1; 0 is the root, always outside.
 
     Raises:
-        ValueError: different numbers of sentences, a span that is none of its sentence, no constituent to count.
+        ValueError: different numbers of sentences, a span outside its sentence, no constituent to count.
     """
     if len(spans) != len(heads):
         raise ValueError(f"constituents of {len(spans)} sentences, but heads of {len(heads)}")
@@ -251,10 +254,11 @@ def one_headed_share(spans: Sequence[Sequence[Span]], heads: Sequence[Sequence[i
 
 def tree_depth(spans: Sequence[Span]) -> int:
     """
-    Depth of a tree: how many constituents its deepest word is in. Only constituents of two words and more count, and
-    those of the same span (a unary chain) once, so that trees with and without such nodes can be compared.
+    Depth of a tree: the number of constituents around its deepest word. Only constituents of two words or more count,
+    and only once for each span, so that trees with and without unary chains can be compared.
     """
-    change = Counter()  # constituents that begin at a position, minus those that end there
+    # A difference array: the depth at a position is the sum of all changes up to it.
+    change = Counter()  # number of constituents that begin at a position, minus the number that end there
     for start, end in {(int(start), int(end)) for start, end, *_ in spans}:
         if end - start > 1:
             change[start] += 1
@@ -263,24 +267,24 @@ def tree_depth(spans: Sequence[Span]) -> int:
 
 
 def left_branching(length: int) -> list[tuple[int, int]]:
-    """Constituents of two words and more of the tree `(((a b) c) d)`, outer ones first."""
+    """Constituents of two words or more of the tree `(((a b) c) d)`, outer ones first."""
     return [(0, end) for end in range(length, 1, -1)]
 
 
 def right_branching(length: int) -> list[tuple[int, int]]:
-    """Constituents of two words and more of the tree `(a (b (c d)))`, outer ones first."""
+    """Constituents of two words or more of the tree `(a (b (c d)))`, outer ones first."""
     return [(start, length) for start in range(length - 1)]
 
 
 def random_tree(length: int, generator: Random) -> list[tuple[int, int]]:
     """
-    Constituents of two words and more of a random binary tree, outer ones first. Every constituent, from the whole
-    sentence down, is split at a place drawn uniformly; flat trees are more likely than under a uniform distribution
+    Constituents of two words or more of a random binary tree, outer ones first. Every constituent, from the whole
+    sentence down, is split at a position drawn uniformly; flat trees are more likely than under a uniform distribution
     over trees.
 
     Args:
         length (`int`): Number of words.
-        generator (`random.Random`): Source of random numbers: `Random(seed)` gives the same trees each time.
+        generator (`random.Random`): Source of random numbers; `Random(seed)` makes the trees reproducible.
     """
     spans = []
     waiting = [(0, length)]
@@ -289,6 +293,7 @@ def random_tree(length: int, generator: Random) -> list[tuple[int, int]]:
         if end - start > 1:
             spans.append((start, end))
             split = generator.randrange(start + 1, end)
+            # Push the right part first, so that the left one is taken first and spans come in order.
             waiting += [(split, end), (start, split)]
     return spans
 
@@ -301,12 +306,13 @@ def _sentences(
     max_length: int | None,
 ) -> Iterator[tuple[int, int, list[LabelledSpan], list[LabelledSpan]]]:
     """
-    `(number, length, predicted, gold)` of the sentences of these lengths, checked, numbered from 1 among all; all
-    spans are `(start, end, label)`.
+    Yields `(number, length, predicted, gold)` for the sentences within the bounds of length, checked and numbered from
+    1 among all sentences. Spans are `(start, end, label)`.
     """
     if not len(predicted) == len(gold) == len(lengths):
         raise ValueError(f"{len(predicted)} predicted and {len(gold)} gold sentences, {len(lengths)} lengths")
     for number, (length, spans, gold_spans) in enumerate(zip(lengths, predicted, gold, strict=True), start=1):
+        # Check skipped sentences, too: errors must not depend on the bounds of length.
         checked = _checked(spans, length, number)
         gold_checked = _checked(gold_spans, length, number)
         if min_length <= length and (max_length is None or length <= max_length):
@@ -314,7 +320,7 @@ def _sentences(
 
 
 def _checked(spans: Sequence[Span], length: int, number: int) -> list[LabelledSpan]:
-    """The spans of a sentence as `(start, end, label)`. Raises `ValueError`, with its number, if one is invalid."""
+    """Converts spans to `(start, end, label)`. Raises `ValueError`, with the sentence's number, if one is invalid."""
     try:
         return [_check_span(span, length) for span in spans]
     except ValueError as error:

@@ -1,5 +1,5 @@
 """
-Where dependency parsers make errors (McDonald & Nivre 2007; section 5.2 and appendix B of Mohammadshahi & Henderson
+Error analysis of dependency parsers (McDonald & Nivre 2007; section 5.2 and appendix B of Mohammadshahi & Henderson
 2020): labelled F1 of dependencies by their length and by their distance to the root, LAS by the length of sentences.
 """
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hf_structure.metrics.attachment import Sentence, aligned_columns, word_matches
 
-LONGEST = 7  # longer dependencies, and words further from the root, are one class
+LONGEST = 7  # longer dependencies, and words further from the root, form one class
 LENGTHS = ("ROOT", *map(str, range(1, LONGEST + 1)), f">{LONGEST}")
 DISTANCES = LENGTHS[1:]
 SENTENCES = ("1-9", "10-19", "20-29", "30-39", "40-49", ">=50")
@@ -17,21 +17,21 @@ SENTENCES = ("1-9", "10-19", "20-29", "30-39", "40-49", ">=50")
 
 @dataclass(frozen=True)
 class ClassScores:
-    """Scores of the classes of dependencies, in their order."""
+    """Scores of the classes of dependencies, in order."""
 
     classes: tuple[str, ...]
     scores: tuple[float | None, ...]  # F1, or for sentence lengths LAS; None for a class that does not occur
-    predicted: tuple[int, ...]  # how many predicted dependencies each class has
-    gold: tuple[int, ...]  # how many gold dependencies
+    predicted: tuple[int, ...]  # number of predicted dependencies in each class
+    gold: tuple[int, ...]  # number of gold dependencies in each class
 
 
 @dataclass(frozen=True)
 class ErrorAnalysis:
     """
-    F1 by the length of dependencies (`|head - dependent|`; those of root words are a class of their own) and by the
-    number of dependencies between the dependent and the root (the class of a predicted dependency is that in its own
-    tree, so it may be right and yet count in another class than in the gold tree), and LAS by the number of words in
-    the sentence, including ignored ones.
+    F1 by the length of dependencies (`|head - dependent|`; root words form a class of their own) and by the number of
+    dependencies between the dependent and the root, and LAS by the number of words in the sentence, including ignored
+    ones. A predicted dependency is classified in its own tree, so it may be right and still count in another class
+    than in the gold tree.
     """
 
     dependency_length: ClassScores
@@ -48,13 +48,13 @@ def error_analysis(
     universal_labels: bool = False,
 ) -> ErrorAnalysis:
     """
-    Compares sentences that have the same words. Where all labels of one side are `_`, only heads are compared.
+    Compares sentences with the same words. If all labels of one side are `_`, only heads are compared.
 
     Args:
         predicted, gold (`Iterable[Sentence]`): The sentences, in the same order.
-        keep (`Sequence[Sequence[bool]]`, *optional*): Per sentence, which words are scored; all by default.
+        keep (`Sequence[Sequence[bool]]`, *optional*): Per sentence, a mask of the scored words; all by default.
         ignore_labels (`Collection[str]`): Words with these gold labels (or subtypes of them) are not scored.
-        universal_labels (`bool`): Whether labels are compared without subtype.
+        universal_labels (`bool`): If True, labels are compared without subtype.
 
     Raises:
         ValueError: different words or numbers of sentences, a word without a head, `ignore_labels` that is a string
@@ -92,12 +92,12 @@ def root_distances(heads: Sequence[int]) -> list[int]:
 
 
 def length_classes(heads: Sequence[int]) -> list[str]:
-    """For each word the distance to its head, a name of `LENGTHS`."""
+    """Class of each word by the distance to its head, a name of `LENGTHS`."""
     return [_class_of(abs(head - word)) if head else LENGTHS[0] for word, head in enumerate(heads, start=1)]
 
 
 def distance_classes(heads: Sequence[int]) -> list[str]:
-    """For each word the number of dependencies between it and the root, a name of `DISTANCES`."""
+    """Class of each word by the number of dependencies between it and the root, a name of `DISTANCES`."""
     return list(map(_class_of, root_distances(heads)))
 
 
@@ -106,7 +106,7 @@ def _class_of(number: int) -> str:
 
 
 def sentence_class(length: int) -> str:
-    """The class of `SENTENCES` that sentences with this number of words belong to."""
+    """Class of sentences with this number of words, a name of `SENTENCES`."""
     return SENTENCES[min(length // 10, len(SENTENCES) - 1)]
 
 
@@ -117,8 +117,9 @@ def _scores(
     right: Sequence[Mapping[int, bool]],
 ) -> ClassScores:
     """
-    F1 by class; the share of right dependencies if these have the same class on both sides. `system` and `reference`
-    are the classes of the words of each sentence, `right` those that are scored, from 0, and whether they are right.
+    Computes F1 by class, which is the share of right dependencies if they have the same class on both sides. `system`
+    and `reference` are the classes of the words of each sentence; `right` maps the scored words, from 0, to True if
+    they are right.
     """
     predicted, right_predicted = _counts(system, right)
     gold, right_gold = _counts(reference, right)
@@ -138,7 +139,7 @@ def _scores(
 
 
 def _counts(classes: Iterable[Sequence[str]], right: Sequence[Mapping[int, bool]]) -> tuple[Counter, Counter]:
-    """How many scored words each class has, and how many right ones."""
+    """Counts the scored words, and the right ones, of each class."""
     total = Counter()
     correct = Counter()
     for row, words in zip(classes, right, strict=True):

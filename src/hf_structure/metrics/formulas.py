@@ -1,11 +1,11 @@
 """
-Formulas over the surprisals of regions, in which the predictions of SyntaxGym's test suites are written:
+Formulas over the surprisals of regions, the notation for predictions in SyntaxGym's test suites:
 
     (5;%what_nogap%) > (5;%that_nogap%) & [(6;%that_gap%) - (6;%what_gap%)] > 0
 
-`(5;%what_nogap%)` is the surprisal of region 5 in the sentence of the condition `what_nogap`. Operators, the loosest
-first: `|`; `&`; `<`, `>` and `=`; `+` and `-`. Operators of the same rank associate to the left. `[ ]` and `( )` are
-brackets; white space is ignored. A formula is true or false for an item.
+`(5;%what_nogap%)` is the surprisal of region 5 in the sentence of the condition `what_nogap`. Operators, in increasing
+precedence: `|`; `&`; `<`, `>` and `=`; `+` and `-`. Operators of the same precedence associate to the left. `[ ]` and
+`( )` are brackets; white space is ignored. A formula is true or false for an item.
 
 `=` is equality up to the tolerance of the syntaxgym package: 0.001 plus 0.00001 times the right side.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 Table = Mapping[tuple[str, int], float]  # the surprisal of (condition, region)
 
-LEVELS = (("|",), ("&",), ("<", ">", "="), ("+", "-"))  # operators, the loosest first
+LEVELS = (("|",), ("&",), ("<", ">", "="), ("+", "-"))  # operators, in increasing precedence
 OPERATORS = {
     "|": operator.or_,
     "&": operator.and_,
@@ -36,7 +36,9 @@ _TOKEN = re.compile(
 
 
 class FormulaError(ValueError):
-    """A malformed formula, or one with an unknown region or condition; the message says where in the formula."""
+    """
+    A malformed formula, or one with an unknown region or condition; the message names the position in the formula.
+    """
 
     def __init__(self, message: str, text: str, position: int):
         super().__init__(f"{message}, at character {position + 1} of the formula {text!r}")
@@ -54,7 +56,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Region:
-    """The surprisal of a region in a condition; `position` is its place in the formula."""
+    """The surprisal of a region in a condition; `position` is its offset in the formula."""
 
     condition: str
     number: int
@@ -74,14 +76,14 @@ class Operation:
 
     @property
     def is_truth(self) -> bool:
-        """Whether the value is true or false, not a number."""
+        """True if the value is a truth value, not a number."""
         return self.sign not in LEVELS[-1]
 
     def evaluate(self, table: Table) -> bool | float:
         chain = []
         node = self
         while isinstance(node, Operation):
-            chain.append(node)  # not recursive: a long sum is deep on the left
+            chain.append(node)  # a loop, because a long sum is too deep on the left for recursion
             node = node.left
         value = node.evaluate(table)
         for operation in reversed(chain):
@@ -94,7 +96,7 @@ Node = Number | Region | Operation
 
 @dataclass(frozen=True)
 class Formula:
-    """A formula as it was written, and the root of its syntax tree."""
+    """The text of a formula, and the root of its syntax tree."""
 
     text: str
     root: Operation
@@ -113,7 +115,7 @@ class Formula:
 
     def holds(self, table: Table) -> bool:
         """
-        Whether the formula is true, given the surprisals. Raises `FormulaError` if one that it mentions is not there.
+        Evaluates the formula, given the surprisals. Raises `FormulaError` if it mentions a missing one.
         """
         for region in self.regions():
             if (region.condition, region.number) not in table:
@@ -124,7 +126,7 @@ class Formula:
 
 def parse_formula(text: str) -> Formula:
     """
-    Reads a formula. Raises [`FormulaError`] for a syntax error; brackets that are nested too deeply; operators on
+    Parses a formula. Raises [`FormulaError`] for a syntax error; brackets that are nested too deeply; operators on
     values of the wrong kind, such as a sum of comparisons; a formula that is a number.
     """
     return _Parser(text).formula()
@@ -199,7 +201,7 @@ class _Parser:
 
 
 def _tokens(text: str) -> Iterator[tuple[Node | str | None, int]]:
-    """Regions, numbers and signs, each with its position, and None at the end."""
+    """Yields regions, numbers and signs, each with its position, and None at the end."""
     end = 0
     while end < len(text):
         match = _TOKEN.match(text, end)

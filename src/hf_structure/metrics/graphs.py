@@ -1,4 +1,4 @@
-"""Scores of dependency graphs: unlabelled arcs, including those from the root, over all sentences of a corpus."""
+"""Scores of dependency graphs: unlabelled arcs, including arcs from the root, over all sentences of a corpus."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ def arc_scores(predicted: Iterable[Mapping[str, Any]], gold: Iterable[Mapping[st
 
     Args:
         predicted, gold (`Iterable[Mapping]`): For each sentence `words`, and `arcs`, pairs `(head, dependent)` of
-            words numbered from 1, 0 being the root.
+            words numbered from 1; 0 is the root.
 
     Raises:
         ValueError: different words or numbers of sentences, an invalid arc (the message names the sentence), no
@@ -48,13 +48,13 @@ def arc_scores(predicted: Iterable[Mapping[str, Any]], gold: Iterable[Mapping[st
         system, reference = pair
         check_words(system["words"], reference["words"], number)
         found = _arcs(system, number)
-        wanted = _arcs(reference, number)
+        expected = _arcs(reference, number)
         sentences += 1
         words += len(reference["words"])
-        exact += found == wanted
-        counts["matched"] += len(found & wanted)
+        exact += found == expected
+        counts["matched"] += len(found & expected)
         counts["predicted"] += len(found)
-        counts["gold"] += len(wanted)
+        counts["gold"] += len(expected)
     if not sentences:
         raise ValueError("there is no sentence to score")
     precision, recall, f1 = precision_recall_f1(**counts)

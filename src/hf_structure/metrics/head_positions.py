@@ -1,4 +1,4 @@
-"""Where in a sentence the heads stand: a parser that chooses the same place for nearly all words has collapsed."""
+"""Positions of heads: a parser that chooses the same position for nearly all words has collapsed."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 def commonest_head(heads: Iterable[Sequence[int]]) -> tuple[int, float]:
     """
-    The place in a sentence where the heads of words (0 = root) stand most often, from 1, or counted from the end, from
-    -1; and the share of words whose head stands there. Sentences of fewer than three words and root words do not
-    count; `(0, 0.0)` if no word does.
+    Returns the most frequent position of heads (0 = root), counted from 1, or from the end, from -1; and the share of
+    words with a head at this position. Sentences of fewer than three words and root words do not count; `(0, 0.0)` if
+    no word does.
     """
     first = Counter()
     last = Counter()
@@ -20,5 +20,5 @@ def commonest_head(heads: Iterable[Sequence[int]]) -> tuple[int, float]:
     total = first.total()
     if not total:
         return 0, 0.0
-    place, count = max([*first.most_common(1), *last.most_common(1)], key=lambda pair: pair[1])
-    return place, count / total
+    position, count = max([*first.most_common(1), *last.most_common(1)], key=lambda pair: pair[1])
+    return position, count / total

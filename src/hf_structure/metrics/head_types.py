@@ -1,5 +1,5 @@
 """
-Which dependency labels the attention heads of a model specialise in (Shen et al. 2022, UDGN, section 4.3): the Pearson
+Dependency labels that a model's attention heads specialise in (Shen et al. 2022, UDGN, section 4.3): the Pearson
 correlation of a head's weights with each label, over the dependencies of a treebank.
 """
 
@@ -11,8 +11,8 @@ import numpy as np
 
 class Moments:
     """
-    Number, mean and sum of squared deviations of values of `size` numbers that come in parts (Chan et al. 1983): exact
-    even if the mean is large compared with the deviation, and without keeping the values.
+    Accumulates number, mean and sum of squared deviations of vectors of `size` numbers (Chan et al. 1983). Accurate
+    even if the mean is large compared with the deviation; no values are kept.
     """
 
     def __init__(self, size: int) -> None:
@@ -22,7 +22,7 @@ class Moments:
         self.squares = np.zeros(size)
 
     def add(self, values: np.ndarray) -> None:
-        """Adds values, `(n, size)`."""
+        """Adds values of shape `(n, size)`."""
         if not len(values):
             return
         mean = values.mean(0)
@@ -35,8 +35,8 @@ class Moments:
 
 class HeadTypeCorrelation:
     """
-    Pearson correlations of the weights of `num_heads` attention heads with labels, eq. 16. The dependencies come in
-    parts, and none is kept: memory depends only on the numbers of heads and labels.
+    Accumulates Pearson correlations of the weights of `num_heads` attention heads with labels, eq. 16. No dependencies
+    are kept: memory depends only on the numbers of heads and labels.
     """
 
     def __init__(self, num_heads: int) -> None:
@@ -60,9 +60,9 @@ class HeadTypeCorrelation:
 
     def correlations(self, label: str) -> np.ndarray:
         """
-        `(num_heads,)`: between -1 and 1; nan for a head whose weights are all the same, and for all heads if there is
-        no other label. A label is 1 for its dependencies and 0 for others, so that the covariance is the difference
-        between its mean weight and that of all, times its share.
+        Correlations `(num_heads,)` between -1 and 1; nan for a head with constant weights, and for all heads if there
+        is no other label. A label is 1 for its dependencies and 0 for others, so that the covariance is the difference
+        between its mean weight and the overall mean, times its share.
         """
         moments = self.by_label[label]
         count = moments.count
@@ -78,9 +78,9 @@ class HeadTypeCorrelation:
 @dataclass(frozen=True)
 class HeadTypes:
     """
-    What the attention heads of one model specialise in. The correlations `(labels, layers, num_heads)` are of the
-    weights with which parents receive from their dependents, and dependents from their parents; nan where there is
-    none (see [`HeadTypeCorrelation`]).
+    Specialisation of the attention heads of a model. The correlations `(labels, layers, num_heads)` are computed for
+    the weights with which parents receive from their dependents, and dependents from their parents; nan if undefined
+    (see [`HeadTypeCorrelation`]).
     """
 
     labels: tuple[str, ...]  # the most frequent first
@@ -89,6 +89,6 @@ class HeadTypes:
     parent_to_child: np.ndarray
 
     def best(self, direction: str) -> list[float]:
-        """For each label the correlation of its most correlated head; `direction` is the name of a field."""
+        """Highest correlation of a head with each label; `direction` is the name of a field."""
         rows = getattr(self, direction).reshape(len(self.labels), -1)  # (labels, layers * num_heads)
         return [float(np.nanmax(row)) if np.isfinite(row).any() else float("nan") for row in rows]

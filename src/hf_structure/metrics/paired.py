@@ -7,7 +7,7 @@ from statistics import fmean, stdev
 
 _DIFFERENT_GROUPS = "one of them has groups of items that the other has not"
 
-Scores = Sequence[float] | Mapping[str, "Scores"]  # of items, or of groups of them
+Scores = Sequence[float] | Mapping[str, "Scores"]  # of items, or of groups of items
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,11 @@ class PairedDifference:
 
 def paired_difference(first: Scores, second: Scores) -> PairedDifference:
     """
-    The mean difference of paired scores, those of the same items in the same order, with its standard error: the
-    sample standard deviation of the items' differences divided by the root of their number.
+    Computes the mean difference of paired scores, of the same items in the same order, with its standard error: the
+    sample standard deviation of the items' differences, divided by the root of their number.
 
-    For grouped scores, also with nested groups, the mean is that of the groups' means, with equal weights. The groups
-    are considered fixed and their items sampled, so that the variances of the groups add up.
+    For grouped scores, also with nested groups, the mean is the unweighted mean of the groups' means. The groups are
+    considered fixed and their items sampled, so that the variances of the groups add up.
 
     Raises `ValueError` for different groups or numbers of items, or no items at all.
     """
@@ -46,8 +46,8 @@ def paired_difference(first: Scores, second: Scores) -> PairedDifference:
 
 def mean_scores(several: Sequence[Scores]) -> Scores:
     """
-    The mean of the scores of several models, such as one model with several seeds, for each item; grouped like them.
-    Raises `ValueError` for different groups or numbers of items, or no models at all.
+    Averages the scores of several models, such as one model with several seeds, item by item; groups are kept. Raises
+    `ValueError` for different groups or numbers of items, or no models at all.
     """
     if not several:
         raise ValueError("there are no scores to take the mean of")

@@ -9,11 +9,11 @@ import torch
 @torch.no_grad()
 def masked_log_likelihood(model, batches: Iterable[dict[str, torch.Tensor]]) -> tuple[float, int]:
     """
-    Sum of the log-probabilities that a model gives to the masked words.
+    Sums the log-probabilities of the masked words.
 
     Args:
         model (`PreTrainedModel`): A masked language model, in evaluation mode.
-        batches (`Iterable[dict[str, torch.Tensor]]`): Its inputs with `labels`, -100 where nothing is masked.
+        batches (`Iterable[dict[str, torch.Tensor]]`): Its inputs with `labels`, -100 for words that are not masked.
 
     Returns:
         `tuple[float, int]`: The sum in nats and the number of masked words.
@@ -32,8 +32,8 @@ def masked_log_likelihood(model, batches: Iterable[dict[str, torch.Tensor]]) -> 
 
 def masked_perplexity(sums: Iterable[tuple[float, int]]) -> tuple[float, float]:
     """
-    Perplexity over several maskings of the same text, as the UDGN paper's authors compute it: from what
-    [`masked_log_likelihood`] gives of each, the mean loss per masked word in nats, and its exponential. Raises
+    Computes the perplexity over several maskings of the same text, as the UDGN paper's authors do. From the
+    [`masked_log_likelihood`] of each, returns the mean loss per masked word in nats, and its exponential. Raises
     `ValueError` if a masking masks nothing.
     """
     losses = []

@@ -1,13 +1,13 @@
 """
-Syntactic generalisation: the test suites of SyntaxGym (Hu et al. 2020), read, evaluated and summarised.
+Reads, evaluates and summarises SyntaxGym's test suites for syntactic generalisation (Hu et al. 2020).
 
-An item of a suite has a sentence for every condition, cut into numbered regions. A prediction is a formula over the
-surprisals of these regions (see `hf_structure.metrics.formulas`), and an item is right if it holds. The score of a
-suite is the share of items that are right, that of a circuit (a phenomenon) the mean over its suites, and the SG score
+An item of a suite has a sentence for every condition, divided into numbered regions. A prediction is a formula over
+the surprisals of these regions (see `hf_structure.metrics.formulas`), and an item is right if it holds. The score of a
+suite is the share of right items. The score of a circuit (a phenomenon) is the mean over its suites, and the SG score
 of the GiLT paper the mean over the six circuits (`"without_other"`). Circuits are lists of the names of suites.
 
-Where a suite has several predictions (`fgd_hierarchy` and `nn-nv-rpl`), published figures use the first one; the
-second one of `fgd_hierarchy` requires equal surprisals, which hardly ever occur. `PREDICTIONS` are the ways to count:
+For suites with several predictions (`fgd_hierarchy` and `nn-nv-rpl`), published figures use the first one; the second
+one of `fgd_hierarchy` requires equal surprisals, which hardly ever occur. `PREDICTIONS` names the ways to count:
 
 - `"first"`: the first prediction, as in the results published with Hu et al. 2020 and with GiLT.
 - `"mean"`: the mean over predictions of the share of items for which they hold.
@@ -25,7 +25,7 @@ from hf_structure.metrics.formulas import MAX_DIGITS, Formula, FormulaError, Tab
 
 PREDICTIONS = ("first", "mean", "all")
 # fmt: off
-CIRCUITS = {  # the names of their suites
+CIRCUITS = {  # names of suites
     "Agreement": ("number_orc", "number_prep", "number_src"),
     "Licensing": (
         "npi_orc_any", "npi_orc_ever", "npi_src_any", "npi_src_ever", "reflexive_orc_fem", "reflexive_orc_masc",
@@ -53,19 +53,19 @@ class Item:
     """An item of a suite."""
 
     number: int  # in the suite
-    sentences: dict[str, dict[int, str]]  # for each condition the text of its regions by number, in their order
+    sentences: dict[str, dict[int, str]]  # for each condition the text of its regions by number, in order
 
 
 @dataclass(frozen=True)
 class Suite:
     """A test suite, with at least one prediction and item."""
 
-    name: str  # which determines its circuit
+    name: str  # determines its circuit
     predictions: tuple[Formula, ...]
     items: tuple[Item, ...]
 
     def sentences(self) -> list[str]:
-        """The different sentences of the suite, in their order."""
+        """The distinct sentences of the suite, in order."""
         texts = {}
         for item in self.items:
             texts |= dict.fromkeys(map(sentence_of, item.sentences.values()))
@@ -83,7 +83,7 @@ def read_suite(path: str | os.PathLike) -> Suite:
         suite = Suite(
             _string(content["meta"], "name", "'meta'"),
             tuple(_prediction(values) for values in content["predictions"]),
-            tuple(_item(place, values) for place, values in enumerate(content["items"], start=1)),
+            tuple(_item(index, values) for index, values in enumerate(content["items"], start=1)),
         )
         if content["meta"].get("metric", "sum") != "sum":
             raise ValueError(f"the metric {content['meta']['metric']!r} is not sum")
@@ -105,8 +105,8 @@ def _prediction(values: Mapping) -> Formula:
     return parse_formula(_string(values, "formula", "a prediction"))
 
 
-def _item(place: int, values: Mapping) -> Item:
-    number = _whole_number(values, "item_number", f"item {place} of the file")
+def _item(index: int, values: Mapping) -> Item:
+    number = _whole_number(values, "item_number", f"item {index} of the file")
     sentences = {}
     for condition in values["conditions"]:
         name = _string(condition, "condition_name", f"item {number}")
@@ -128,7 +128,7 @@ def _string(values: Mapping, key: str, where: str) -> str:
 
 
 def _whole_number(values: Mapping, key: str, where: str) -> int:
-    """A whole number, or its digits."""
+    """Reads a whole number, or a string of its digits."""
     digits = str(values[key])
     if isinstance(values[key], bool) or not digits.isdecimal() or len(digits) > MAX_DIGITS:
         raise ValueError(f"{where}: {key!r} is {digits}, not a whole number of at most {MAX_DIGITS} digits")
@@ -162,7 +162,7 @@ def _check_formula(formula: Formula, item: Item) -> None:
 
 
 def sentence_of(regions: Mapping[int, str]) -> str:
-    """The text of a sentence: that of its regions, with single spaces."""
+    """Joins the regions of a sentence with single spaces."""
     return " ".join(" ".join(regions.values()).split())
 
 
@@ -170,12 +170,12 @@ def region_surprisals(
     regions: Mapping[int, str], words: Sequence[str], surprisals: Sequence[float]
 ) -> dict[int, float]:
     """
-    Adds up the surprisals of the words of each region; an empty one has 0. Regions are in their order. The words are
-    those of the sentence, however it is split, with or without white space in them.
+    Adds up the surprisals of the words of each region, in order; an empty region has 0. The words may split the
+    sentence in any way, with or without white space in them.
 
-    Raises `ValueError` for words that are not those of the sentence, or that reach over the end of a region.
+    Raises `ValueError` for words that do not match the sentence, or that cross the end of a region.
     """
-    region_at = []  # of each character but white space
+    region_at = []  # region of each character but white space
     for number, content in regions.items():
         region_at += [number] * len("".join(content.split()))
     glued = ["".join(word.split()) for word in words]
@@ -193,13 +193,15 @@ def region_surprisals(
 
 
 def evaluate_item(suite: Suite, surprisals: Table) -> list[bool]:
-    """Which predictions of a suite hold for an item. Raises `FormulaError` if the surprisal of a region is missing."""
+    """
+    Evaluates each prediction of a suite for an item. Raises `FormulaError` if the surprisal of a region is missing.
+    """
     return [formula.holds(surprisals) for formula in suite.predictions]
 
 
 def suite_score(results: Sequence[Sequence[bool]], predictions: str = "first") -> float:
     """
-    Share of items that are right, from what [`evaluate_item`] gives for each; `predictions` says how several are
+    Computes the share of right items from the results of [`evaluate_item`]; `predictions` determines how several are
     counted, see above. Raises `ValueError` without items, or for unknown `predictions`.
     """
     if predictions not in PREDICTIONS:
@@ -217,8 +219,8 @@ def circuit_of(suite: str) -> str | None:
 
 def circuit_scores(scores: Mapping[str, float]) -> dict[str, float]:
     """
-    Mean score of the suites of each circuit that has any, in the order of `CIRCUITS`; suites that belong to no circuit
-    are ignored.
+    Averages the scores of the suites of each circuit that has any, in the order of `CIRCUITS`. Suites outside all
+    circuits are ignored.
     """
     means = {}
     for circuit, suites in CIRCUITS.items():
@@ -230,11 +232,11 @@ def circuit_scores(scores: Mapping[str, float]) -> dict[str, float]:
 
 def overall_scores(circuits: Mapping[str, float]) -> dict[str, float | None]:
     """
-    Means over circuits, `without_other` and `with_other`; None if one of the circuits is missing, so that no number is
-    mistaken for the mean over all of them.
+    Averages the scores of circuits, `without_other` and `with_other`. None if a circuit is missing, so that no partial
+    mean is mistaken for the full one.
     """
     means: dict[str, float | None] = {}
-    for name, wanted in {"without_other": list(CIRCUITS)[:-1], "with_other": list(CIRCUITS)}.items():
-        complete = set(wanted) <= set(circuits)
-        means[name] = fmean(circuits[circuit] for circuit in wanted) if complete else None
+    for name, included in {"without_other": list(CIRCUITS)[:-1], "with_other": list(CIRCUITS)}.items():
+        complete = set(included) <= set(circuits)
+        means[name] = fmean(circuits[circuit] for circuit in included) if complete else None
     return means

@@ -1,4 +1,4 @@
-"""Scores of predicted classes and similarities, as GLUE reports them."""
+"""Scores of predicted classes and similarities, as reported in GLUE."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ def classification_scores(predicted: Sequence[int], gold: Sequence[int]) -> dict
 
 def similarity_scores(predicted: Sequence[float], gold: Sequence[float]) -> dict[str, float]:
     """
-    `pearson` and `spearman` correlations; 0 if all predicted or all gold scores are the same: there is none then.
+    `pearson` and `spearman` correlations; 0 if all predicted or all gold scores are equal, when they are undefined.
     """
     if min(len(set(predicted)), len(set(gold))) < 2:
         return {"pearson": 0.0, "spearman": 0.0}
@@ -24,6 +24,6 @@ def similarity_scores(predicted: Sequence[float], gold: Sequence[float]) -> dict
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    """The mean rank of each value among its equals."""
+    """Ranks values; equal values share their mean rank."""
     ordered = sorted(values)
     return [(bisect_left(ordered, value) + bisect_right(ordered, value)) / 2 for value in values]

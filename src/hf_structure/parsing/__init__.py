@@ -1,1 +1,1 @@
-"""From text to structures: one parser behind every door."""
+"""Parsing: text in, structures out. All interfaces share one parser."""

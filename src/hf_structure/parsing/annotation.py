@@ -1,4 +1,4 @@
-"""Annotations that a parser may start from: part-of-speech tags and a tree."""
+"""Annotations that a parser can use as input: part-of-speech tags and an initial tree."""
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral
@@ -11,7 +11,7 @@ from hf_structure.models.abilities import abilities_of
 from hf_structure.text.sentences import as_python
 from hf_structure.text.user_warnings import warn_user
 
-UNKNOWN = -1  # id of a tag or label that the model does not know
+UNKNOWN = -1  # id of a tag or label outside the model's vocabulary
 CANNOT_START = "cannot start from a tree: an RNGTransformerForParsing with graph input (use_graph_input) can"
 
 
@@ -19,7 +19,7 @@ class Labelled(Protocol):
     """A sentence with heads and labels: a [`DependencyTree`], a [`Parse`], or a sentence of CoNLL-U."""
 
     def initial_tree(self) -> tuple[Sequence[int], Sequence[str] | None]:
-        """Raises `ValueError` if there are none."""
+        """Heads and labels. Raises `ValueError` if there are none."""
         ...
 
 
@@ -27,7 +27,7 @@ Tree = Labelled | Sequence[int] | tuple[Sequence[int], Sequence[str] | None]
 
 
 def ids_of(names: Sequence[str] | None) -> dict[str, int] | None:
-    """The ids of tags or labels that a model reads; None if it reads none."""
+    """Maps tags or labels to their ids; None if the model reads none."""
     return None if names is None else {name: number for number, name in enumerate(names)}
 
 
@@ -42,8 +42,8 @@ def check_given(model: PreTrainedModel, tags: object, initial: object) -> None:
 
 def encode_tags(tags: Sequence[str | None] | None, keep: Sequence[bool], ids: Mapping[str, int]) -> list[int]:
     """
-    Ids of the tags of the kept words. Warns if the model knows none of them; Python shows the warning once. Raises
-    `ValueError` if there are not as many tags as words.
+    Returns the ids of the tags of the kept words. Warns if the model knows none of them; Python shows the warning
+    once. Raises `ValueError` if there are not as many tags as words.
     """
     tags = [None] * len(keep) if tags is None else tags
     if isinstance(tags, str) or not isinstance(tags, Sequence):
@@ -52,9 +52,9 @@ def encode_tags(tags: Sequence[str | None] | None, keep: Sequence[bool], ids: Ma
         raise ValueError(f"the sentence has {len(keep)} words but {len(tags)} tags")
     numbers = _numbers(tags, keep, ids)
     if max(numbers) == UNKNOWN:
-        known = _some(ids) if ids else "its config.tags does not name them"
+        names = _some(ids) if ids else "its config.tags does not name them"
         warn_user(
-            f"this model reads part-of-speech tags ({known}), and a sentence comes without any that it knows: it is "
+            f"this model reads part-of-speech tags ({names}), and a sentence comes without any that it knows: it is "
             "parsed by its words alone. Give them as tags=..., or in CoNLL-U (XPOS, or else UPOS)"
         )
     return numbers
@@ -62,9 +62,9 @@ def encode_tags(tags: Sequence[str | None] | None, keep: Sequence[bool], ids: Ma
 
 def encode_tree(tree: Tree, keep: Sequence[bool], ids: Mapping[str, int] | None) -> dict[str, list[int]]:
     """
-    `initial_heads` and `initial_deprels` (the ids of labels) of the kept words; the dependents of other words go to
-    their nearest kept ancestor. If the model knows none of the labels there is a warning. Raises `ValueError` if the
-    model cannot start from a tree or needs labels, or the tree is none of this sentence.
+    Returns `initial_heads` and `initial_deprels` (label ids) of the kept words; the dependents of other words go to
+    their nearest kept ancestor. Warns if the model knows none of the labels. Raises `ValueError` if the model cannot
+    start from a tree or needs labels, or the tree does not fit the sentence.
     """
     if ids is None:
         raise ValueError(f"this model {CANNOT_START}")
@@ -96,6 +96,6 @@ def _heads_and_labels(tree: Any) -> tuple[Sequence[int], Sequence[str] | None]:
         return tree.initial_tree()
     if isinstance(tree, str) or not hasattr(tree, "__len__"):
         raise ValueError(f"an initial tree is a DependencyTree, heads, or heads and labels, not {tree!r}")
-    if isinstance(tree, Sequence) and len(tree) == 2 and not isinstance(tree[0], Integral):
+    if isinstance(tree, Sequence) and len(tree) == 2 and not isinstance(tree[0], Integral):  # not two heads
         return as_python(tree[0]), as_python(tree[1])
     return tree, None

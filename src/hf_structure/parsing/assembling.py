@@ -1,4 +1,4 @@
-"""From decoded tensors to parses, as the dictionaries of [`~hf_structure.structures.parse.Parse.to_dict`]."""
+"""Turns decoded tensors into the dictionaries of [`~hf_structure.structures.parse.Parse.to_dict`]."""
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
@@ -10,11 +10,11 @@ from hf_structure.algorithms.trees import restore_spans, restore_words, span_ord
 from hf_structure.models.abilities import Abilities, Column
 from hf_structure.models.modeling_outputs import DecoderOutput
 
-FIELDS = ("labels", "probabilities", "label_probabilities")  # columns that a tree has fields for
+FIELDS = ("labels", "probabilities", "label_probabilities")  # columns with fields of their own in a tree
 
 
 def sentences_of(decoded: DecoderOutput) -> list[dict[str, Any]]:
-    """The output for each sentence of a batch, without the batch dimension: columns as lists, tensors on the CPU."""
+    """Splits the output of a batch by sentence, without the batch dimension: columns as lists, tensors on the CPU."""
     columns = {name: values.tolist() for name, values in (decoded.columns or {}).items()}
     tensors = {key: values.cpu().unbind() for key, values in decoded.items() if key not in ("columns", "structures")}
     size = len(next(iter(tensors.values())))
@@ -33,9 +33,9 @@ def assemble_parse(
     punctuation: str = "attach",
 ) -> dict[str, Any]:
     """
-    The arguments of the [`Parse`] of a sentence as [`~hf_structure.parsing.encoding.SentenceEncoder`] and
-    [`sentences_of`] gave it: its text layer, the kinds of structure asked for, and all that the model says of them.
-    Raises `ValueError` if there are marginals, but no dependencies are asked for.
+    Returns the arguments of [`Parse`] for a sentence, encoded by [`~hf_structure.parsing.encoding.SentenceEncoder`]
+    and decoded by [`sentences_of`]: its text layer, the requested structures, and their probabilities. Raises
+    `ValueError` for marginals without dependencies.
     """
     parse = {"words": encoded["words"], "dependency": None, "constituency": None, "graph": None, "alternatives": []}
     parse |= dict.fromkeys(("marginals", "distances"))
@@ -61,12 +61,12 @@ def assemble_parse(
 
 
 def _seen(encoded: Mapping[str, Any]) -> list[str]:
-    """The words that the model sees."""
+    """Returns the words that the model sees."""
     return [word for word, kept in zip(encoded["words"], encoded["keep"], strict=True) if kept]
 
 
 def _layer(encoded: Mapping[str, Any], keep: Sequence[bool]) -> dict[str, Any]:
-    """The text layer, with the spans of the kept words, and the multiword tokens of which all words are kept."""
+    """Restricts the text layer to the kept words; a multiword token stays only if all its words do."""
     layer = encoded["layer"]
     if all(keep):
         return layer
@@ -89,20 +89,20 @@ def _constituency(
     encoded: Mapping[str, Any], decoded: Mapping[str, Any], names: Sequence[str] | None, punctuation: str
 ) -> dict[str, Any]:
     words = _seen(encoded) if punctuation == "drop" else encoded["words"]
-    known = [(start, end) for start, end in decoded["spans"].tolist() if start >= 0]
-    labels = None if names is None else [names[number] for number in decoded["span_labels"][: len(known)].tolist()]
+    spans = [(start, end) for start, end in decoded["spans"].tolist() if start >= 0]
+    labels = None if names is None else [names[number] for number in decoded["span_labels"][: len(spans)].tolist()]
     if punctuation != "drop":
-        known = restore_spans(known, encoded["keep"])
-    order = span_order(known, len(words))
-    if labels is not None:  # if the whole sentence is new, it has the first one's
-        labels = [labels[max(place - len(known) + len(labels), 0)] for place in order]
-    return {"words": words, "spans": [list(known[place]) for place in order], "labels": labels, "tags": None}
+        spans = restore_spans(spans, encoded["keep"])
+    order = span_order(spans, len(words))
+    if labels is not None:  # a restored whole sentence comes first, without a label: it takes the next one
+        labels = [labels[max(index - len(spans) + len(labels), 0)] for index in order]
+    return {"words": words, "spans": [list(spans[index]) for index in order], "labels": labels, "tags": None}
 
 
 def _trees(
     encoded: Mapping[str, Any], decoded: Mapping[str, Any], columns: Sequence[Column], punctuation: str
 ) -> list[dict[str, Any]]:
-    """Dependency trees, best first, of the words that the model saw, or of all."""
+    """Builds dependency trees, best first, over the words that the model saw, or over all."""
     keep = encoded["keep"]
     trees = []
     restored = punctuation != "drop" and not all(keep)
@@ -111,7 +111,7 @@ def _trees(
     length = len(seen)
     for rank, heads in enumerate(decoded["heads"][:, :length].tolist()):
         if heads[0] < 0:
-            break  # there are no more trees
+            break  # padding: there are no more trees
         named = {column.name: _named(decoded["columns"][column.name][rank][:length], column) for column in columns}
         predictions: dict[str, list | None] = dict.fromkeys(FIELDS)
         for column in columns:
@@ -119,8 +119,8 @@ def _trees(
             if column.spelled is not None:
                 values = column.spelled(values, seen, named)
             if restored:
-                known = iter(values)
-                values = [next(known) if kept else column.of_punctuation for kept in keep]
+                predicted = iter(values)
+                values = [next(predicted) if kept else column.of_punctuation for kept in keep]
             predictions[column.name] = values
         tree = {"words": words, "heads": restore_words(heads, keep) if restored else heads}
         tree |= {name: predictions.pop(name) for name in FIELDS}
@@ -130,7 +130,7 @@ def _trees(
 
 
 def _named(numbers: list, column: Column) -> list:
-    """The numbers of words, or those of the best values of each, by their names if they have any."""
+    """Replaces the value ids of words, or the ids of each word's best values, by their names, if they have names."""
     names = column.vocabulary
     if names is None:
         return numbers
@@ -142,7 +142,7 @@ def _named(numbers: list, column: Column) -> list:
 def _marginals(
     marginals: torch.Tensor, encoded: Mapping[str, Any], heads: list[int], punctuation: str
 ) -> list[list[float]]:
-    """Adds rows and columns for restored words, whose head is certain, and which are nobody's head."""
+    """Adds rows and columns for restored words, which have a certain head and no dependents."""
     if punctuation == "drop" or all(encoded["keep"]):
         return marginals.tolist()
     keep = torch.tensor(encoded["keep"])
@@ -154,12 +154,12 @@ def _marginals(
 
 
 def _graphs(words: list[str], decoded: Mapping[str, Any]) -> dict[str, Any]:
-    """The best graph, its alternatives, and marginals."""
+    """Builds the best graph, its alternatives, and marginals."""
     size = len(words) + 1
     graphs = []
     for graph, log_prob in zip(decoded["graphs"], decoded["log_probs"].tolist(), strict=True):
         if log_prob == float("-inf"):
-            break  # there are no more graphs
+            break  # padding: there are no more graphs
         arcs = graph[:size, :size].nonzero()  # (arcs, 2), heads first
         probabilities = decoded["arc_probs"][tuple(arcs.T)].tolist() if "arc_probs" in decoded else None
         graphs.append({"words": words, "arcs": arcs.tolist(), "labels": None, "probabilities": probabilities})

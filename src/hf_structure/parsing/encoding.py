@@ -1,4 +1,4 @@
-"""From sentences in any form to the inputs of a model."""
+"""Encodes sentences in any form as the inputs of a model."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,32 +25,33 @@ from hf_structure.text.words import Token, find_words, words_of_tokens
 
 def with_columns(sentences: Iterable[Any], **columns: Iterable | None) -> Iterator[tuple[Any, dict]]:
     """
-    Each sentence with its values in the columns that are not None; a missing value is None. Raises `ValueError` if a
-    column is longer than the sentences, when their end is reached, and `SentenceError` if one is shorter, for the
-    first sentence without its value.
+    Pairs each sentence with its values in the columns that are not None; a missing value is None. Raises `ValueError`
+    at the end of the sentences if a column is longer, and `SentenceError` for the first sentence without a value if a
+    column is shorter.
     """
     given = {name: values for name, values in columns.items() if values is not None}
+    # A unique object marks the end of a column, because None is a valid value.
     end: Any = object()
     for number, (sentence, *values) in enumerate(zip_longest(sentences, *given.values(), fillvalue=end), start=1):
-        beside = dict(zip(given, values, strict=True))
-        for name, value in beside.items():
+        value_of = dict(zip(given, values, strict=True))
+        for name, value in value_of.items():
             if sentence is end and value is not end:
                 raise ValueError(f"{name} goes on after the last sentence, which is number {number - 1}")
             if value is end and sentence is not end:
                 raise SentenceError(number, f"{name} ends after {number - 1} sentences")
-        yield sentence, {name: as_python(value) for name, value in beside.items()}
+        yield sentence, {name: as_python(value) for name, value in value_of.items()}
 
 
 def encode_all(
     sentences: Iterable[tuple[Any, dict]], encode: Callable, skipped: tuple[type[ValueError], ...] = ()
 ) -> Iterator[dict[str, Any] | None]:
     """
-    Encodes the sentences of [`with_columns`] by `encode`; those that it refuses with an error in `skipped` are None.
+    Encodes the sentences of [`with_columns`] with `encode`; None for sentences that raise an error in `skipped`.
     Raises `SentenceError` if `encode` raises another `ValueError`.
     """
-    for number, (sentence, beside) in enumerate(sentences, start=1):
+    for number, (sentence, annotations) in enumerate(sentences, start=1):
         try:
-            encoded = encode(sentence, **beside)
+            encoded = encode(sentence, **annotations)
         except skipped:
             encoded = None
         except ValueError as error:
@@ -59,17 +60,17 @@ def encode_all(
 
 
 def skipped_errors(skip_long: bool, skip_empty: bool) -> tuple[type[ValueError], ...]:
-    """The errors of the sentences that are left out."""
+    """Returns the errors for which a sentence is skipped."""
     return (LongSentenceError,) * skip_long + (EmptySentenceError,) * skip_empty
 
 
 @dataclass(frozen=True)
 class SentenceEncoder:
-    """Makes the inputs of a model from a sentence."""
+    """Encodes a sentence as the inputs of a model."""
 
     tokenizer: PreTrainedTokenizerBase
     word_tokenizer: Callable[[str], Sequence[Token]]  # splits raw text
-    abilities: Abilities = field(default_factory=Abilities)  # how many words the model reads, and what else
+    abilities: Abilities = field(default_factory=Abilities)  # the model's limits and additional inputs
     punctuation: str = "attach"
     max_words: int = MAX_WORDS
     treebank_id: int | None = None
@@ -77,7 +78,8 @@ class SentenceEncoder:
 
     @classmethod
     def with_abilities(cls, abilities: Abilities, **options) -> "SentenceEncoder":
-        """An encoder for a model with these abilities, which makes ids in the way that the model was trained on."""
+        """Makes an encoder for a model with these abilities, with ids as in its training."""
+        # Language models read the words between a beginning and an end token, parsers read them alone.
         encode_words = encode_subwords if abilities.incremental else encode
         return cls(abilities=abilities, **{"encode_words": encode_words, **options})
 
@@ -93,18 +95,18 @@ class SentenceEncoder:
         self, source: SourceSentence, tags: Sequence[str] | None = None, initial: Tree | None = None
     ) -> dict[str, Any]:
         """
-        Encodes a sentence. `tags` and `initial` have precedence over its own.
+        Encodes a sentence. `tags` and `initial` override its own.
 
         Returns:
-            `dict`: `words`; `keep`, a mask of those that the model sees, and their ids as `encode_words` gives them;
-                `layer`, the text layer as the arguments of a [`Parse`]; `tag_ids` for a model that reads tags;
-                `initial_heads` and `initial_deprels` where there is an initial tree; and what else the model reads.
+            `dict`: `words`; `keep`, a mask of the words that the model sees, and their ids as in `encode_words`;
+                `layer`, the text layer as arguments of a [`Parse`]; `tag_ids` for a model that reads tags;
+                `initial_heads` and `initial_deprels` if there is an initial tree; and the model's other inputs.
 
         Raises:
             LongSentenceError: more words than `max_words`, or than the model has positions for.
             EmptySentenceError: no words.
-            ValueError: another number of tags or heads than of words, an initial tree that is none of this sentence or
-                that the model cannot use.
+            ValueError: another number of tags or heads than of words, an initial tree that does not fit the sentence
+                or that the model cannot use.
         """
         words, layer = self._words(source)
         keep = seen_mask(words, self.tokenizer, self.punctuation)
@@ -119,7 +121,7 @@ class SentenceEncoder:
         return encoded if initial is None else {**encoded, **encode_tree(initial, keep, self._label_ids)}
 
     def _words(self, source: SourceSentence) -> tuple[list[str], dict[str, Any]]:
-        """The words and the text layer, which has no spans of words that are not those of the text."""
+        """Returns the words and the text layer; there are no spans if the words do not match the text."""
         multiword_tokens: Sequence[tuple[int, int]] = source.multiword_tokens
         spans = source.word_spans
         words = source.words
@@ -130,6 +132,7 @@ class SentenceEncoder:
         if len(words) > self.max_words:
             message = f"the sentence has {len(words)} words, more than the {self.max_words} of max_words"
             raise LongSentenceError(message)
+        # CoNLL-U has computed its own spans; if these are None, the words do not match the text.
         if spans is None and source.text is not None and source.source is None:
             spans = find_words(source.text, words)
             if source.is_text:
@@ -142,7 +145,7 @@ class SentenceEncoder:
 def _checked_tokens(
     multiword_tokens: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]] | None
 ) -> Sequence[tuple[int, int]]:
-    """The tokens; none if their words are no parts of the text. Raises `ValueError` for white space inside of one."""
+    """Returns the tokens; none if their words do not match the text. Raises `ValueError` for spaces inside a token."""
     if spans is None:
         return []
     for first, last in multiword_tokens:
@@ -154,13 +157,13 @@ def _checked_tokens(
 def encode_beside(
     words: Sequence[str], read_beside: Callable[[Sequence[str]], dict[str, list]] | None, treebank_id: int | None
 ) -> dict[str, list]:
-    """What a model reads of words beside their ids: what `read_beside` gives, and the treebank, if there is one."""
-    beside = {} if read_beside is None else read_beside(words)
-    return beside if treebank_id is None else beside | {"treebank_ids": [treebank_id] * len(words)}
+    """Makes the additional word-level inputs of a model: the result of `read_beside`, and the treebank, if any."""
+    inputs = {} if read_beside is None else read_beside(words)
+    return inputs if treebank_id is None else inputs | {"treebank_ids": [treebank_id] * len(words)}
 
 
 def seen_mask(words: Sequence[str], tokenizer: PreTrainedTokenizerBase, punctuation: str = "attach") -> list[bool]:
-    """Which words the model sees; all, if all are punctuation."""
+    """Mask of the words that the model sees; all of them if all are punctuation."""
     keep = [True] * len(words)
     if punctuation == "parse" or not tokenizer.init_kwargs.get("skip_punctuation"):
         return keep

@@ -34,14 +34,14 @@ from hf_structure.registration.auto import LOADING, AutoModelForDependencyParsin
 from hf_structure.registration.forks import compute_alone_in_forks
 from hf_structure.text.words import TOKENIZERS, WORD_TOKENIZERS, Token
 
-CAUSAL = (AutoModelForCausalLM, "causal language model")  # what loads such models, and what messages call them
+CAUSAL = (AutoModelForCausalLM, "causal language model")  # the class that loads them, and their name in messages
 MASKED = (AutoModelForMaskedLM, "masked language model")
-# oneDNN computes half precision on a CPU by a kernel for each shape of a batch. It keeps 1,024 of them, too few for
-# batches of all lengths, and making one again takes longer than using it. It reads this once, before its first kernel:
-# so the first model on a CPU sets it, whatever its precision.
+# oneDNN computes half precision on a CPU with a kernel for each shape of a batch. It caches 1,024 of them, too few for
+# batches of all lengths, and compiling one again takes longer than running it. It reads this setting once, before its
+# first kernel: so the first model on a CPU sets it, whatever its precision.
 KERNELS = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8192")
 WordTokenizer = str | Callable[[str], list[str]]
-Tokenizer = str | Callable[[str], Sequence[Token]]  # knows of tokens of several words
+Tokenizer = str | Callable[[str], Sequence[Token]]  # may return tokens of several words
 
 
 def load_model(
@@ -56,20 +56,20 @@ def load_model(
     trust_remote_code: bool = False,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """
-    Model in evaluation mode on its device, and its tokenizer.
+    Loads a model, in evaluation mode on its device, and its tokenizer.
 
     Args:
-        model, tokenizer, device, dtype, revision, trust_remote_code: As for [`~hf_structure.parse`].
-        auto_class (`type`): What loads such models, e.g. [`~transformers.AutoModelForCausalLM`].
-        purpose (`str`): What the model is to be, for messages: `"causal language model"`.
-        optional_weights (`str`): How the names of weights begin that a checkpoint may lack.
+        model, tokenizer, device, dtype, revision, trust_remote_code: See [`~hf_structure.parse`].
+        auto_class (`type`): Class that loads the model, e.g. [`~transformers.AutoModelForCausalLM`].
+        purpose (`str`): Kind of model, for messages: `"causal language model"`.
+        optional_weights (`str`): Prefix of the names of weights that a checkpoint may lack.
 
     Raises:
         ValueError: if there is no such model, device or dtype, a folder holds no such model, a loaded model has
-            another dtype, or its tokenizer is not known.
+            another dtype, or its tokenizer is missing.
     """
     compute_alone_in_forks()
-    dtype = _known_dtype(dtype)
+    dtype = _checked_dtype(dtype)
     if isinstance(model, torch.nn.Module):
         if revision:
             raise ValueError(f"revision={revision!r} is for a model that is loaded by its name, not for a loaded one")
@@ -77,14 +77,14 @@ def load_model(
         if dtype and current != dtype:
             raise ValueError(f"the loaded model computes in {current}: {_conversion(current, dtype)}")
         tokenizer = tokenizer or own_tokenizer(model, trust_remote_code)
-        return (model if device is None else _move(model, _known_device(device))).eval(), tokenizer
+        return (model if device is None else _move(model, _checked_device(device))).eval(), tokenizer
     folder = Path(resolve_model(model, revision, trust_remote_code)).resolve()
     modified = max(file.stat().st_mtime_ns for file in folder.iterdir())
-    if device is None:  # 8-bit integers are for processors
+    if device is None:  # int8 needs a CPU
         device = "cuda" if torch.cuda.is_available() and dtype != torch.int8 else "cpu"
     if dtype == torch.int8 and not str(device).startswith("cpu"):
         raise ValueError(f"int8 computes on a CPU only, not on the device {str(device)!r}: pass device='cpu'")
-    device = _known_device(device)
+    device = _checked_device(device)
     options = (folder, auto_class, purpose, optional_weights, dtype or torch.float32, trust_remote_code, device)
     model, saved_tokenizer = loaded_model(options, modified, partial(_load, *options))
     return model, tokenizer or saved_tokenizer
@@ -98,7 +98,7 @@ def load_parser(
     revision: str | None = None,
     trust_remote_code: bool = False,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """See [`load_model`]; raises `ValueError` for a model that does not parse, too."""
+    """Like [`load_model`], for parsers. Also raises `ValueError` for a model that does not parse."""
     kind = (AutoModelForDependencyParsing, "model that parses", "lm_head")
     model, tokenizer = load_model(model, tokenizer, device, *kind, dtype, revision, trust_remote_code)
     if not hasattr(model, "decode") or not abilities_of(model.config).structures:
@@ -110,8 +110,8 @@ def choose_word_tokenizer(
     tokenizer: PreTrainedTokenizerBase, choice: WordTokenizer | None = None, default: str = "english"
 ) -> Callable[[str], list[str]]:
     """
-    What splits raw text into words: the caller's choice, or what the model's tokenizer names, or the default. Raises
-    `ValueError` for an unknown name.
+    Chooses the function that splits raw text into words: the caller's, or else the one that the model's tokenizer
+    names, or the default. Raises `ValueError` for an unknown name.
     """
     return _choose(WORD_TOKENIZERS, choice or tokenizer.init_kwargs.get("word_tokenizer", default))
 
@@ -119,20 +119,20 @@ def choose_word_tokenizer(
 def choose_tokenizer(
     tokenizer: PreTrainedTokenizerBase, choice: Tokenizer | None = None
 ) -> Callable[[str], Sequence[Token]]:
-    """The same for the tokens of raw text, some of which are several words. Raises the same error."""
+    """Like [`choose_word_tokenizer`], for a function that returns tokens, of one word or several."""
     return _choose(TOKENIZERS, choice or tokenizer.init_kwargs.get("word_tokenizer", "english"))
 
 
-def _choose(known: Mapping[str, Callable[[str], Sequence[Token]]], chosen: Any) -> Any:
+def _choose(choices: Mapping[str, Callable[[str], Sequence[Token]]], chosen: Any) -> Any:
     if callable(chosen):
         return chosen
-    if not isinstance(chosen, str) or chosen not in known:
-        raise ValueError(f"word_tokenizer must be one of {', '.join(known)}, or a function, not {chosen!r}")
-    return known[chosen]
+    if not isinstance(chosen, str) or chosen not in choices:
+        raise ValueError(f"word_tokenizer must be one of {', '.join(choices)}, or a function, not {chosen!r}")
+    return choices[chosen]
 
 
 def compute_device(model: PreTrainedModel) -> torch.device:
-    """The device where a model computes: that of its weights, or that to which hooks move offloaded ones."""
+    """Device that a model computes on: its weights' device, or the target of the hooks of offloaded weights."""
     for module in model.modules():
         device = getattr(getattr(module, "_hf_hook", None), "execution_device", None)
         if device is not None:
@@ -149,8 +149,9 @@ def load_weights(
     **options,
 ) -> PreTrainedModel:
     """
-    The model in a folder, with all its weights: transformers only warns of missing ones, and uses random ones.
-    Arguments are those of [`load_model`] and of `from_pretrained`. Raises `ValueError` if there is no such model.
+    Loads the model in a folder. Missing weights are an error, whereas transformers warns and initialises them at
+    random. Takes the arguments of [`load_model`] and of `from_pretrained`. Raises `ValueError` if there is no such
+    model.
     """
     with LOADING, _readable(f"{folder} holds no {purpose}"), _quiet():
         model, loaded = auto_class.from_pretrained(
@@ -172,10 +173,10 @@ def load_weights(
 def read_tokenizer(
     folder: str | Path, purpose: str = "tokenizer", trust_remote_code: bool = False
 ) -> PreTrainedTokenizerBase:
-    """The tokenizer in a folder. Raises `ValueError` if there is none."""
+    """Loads the tokenizer in a folder. Raises `ValueError` if there is none."""
     with _readable(f"{folder} holds no {purpose}"):
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)
-        tokenizer("a")  # many wrong settings are noticed in use
+        tokenizer("a")  # many wrong settings only fail in use
         tokenizer.convert_tokens_to_ids(tokenizer.all_special_tokens)
     return tokenizer
 
@@ -183,7 +184,9 @@ def read_tokenizer(
 def read_config(
     folder: str | Path, purpose: str, trust_remote_code: bool = False, settings: dict | None = None
 ) -> PreTrainedConfig:
-    """The configuration in a folder, with `settings` changed. Raises `ValueError` for none, or unknown settings."""
+    """
+    Loads a configuration, overridden by `settings`. Raises `ValueError` if there is none, or for unknown settings.
+    """
     with _readable(f"{folder} holds no {purpose}"):
         loaded: Any = AutoConfig.from_pretrained(
             folder, trust_remote_code=trust_remote_code, return_unused_kwargs=True, **(settings or {})
@@ -198,9 +201,9 @@ def load_trained(
     name: str, auto_class: Any, purpose: str, settings: dict, trust_remote_code: bool = False
 ) -> PreTrainedModel:
     """
-    A trained model by its name (see [`load_model`]), with other `settings` than it was trained with where these leave
-    its weights as they are; a `model_type` among them says nothing. Raises `ValueError` for no such model, and for
-    settings that it does not have or that do not fit its weights.
+    Loads a trained model by its name (see [`load_model`]), with `settings` that override its configuration; a
+    `model_type` among them is ignored. Raises `ValueError` if there is no such model, and for settings that it does
+    not have or that do not fit its weights.
     """
     folder = resolve_model(name, trust_remote_code=trust_remote_code)
     settings = {key: value for key, value in settings.items() if key != "model_type"}
@@ -209,7 +212,7 @@ def load_trained(
 
 
 def own_tokenizer(model: PreTrainedModel, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
-    """The tokenizer that was saved beside a loaded model. Raises `ValueError` if there is none."""
+    """Loads the tokenizer from the folder of a loaded model. Raises `ValueError` if there is none."""
     try:
         folder = resolve_model(model.name_or_path or "", trust_remote_code=trust_remote_code)
         return read_tokenizer(folder, trust_remote_code=trust_remote_code)
@@ -237,15 +240,15 @@ def _load(
     return model, read_tokenizer(folder, purpose, trust_remote_code)
 
 
-def _known_device(device: str | int | torch.device) -> torch.device:
-    """The device; a number is that of a GPU. Raises `ValueError` if torch finds no such device."""
+def _checked_device(device: str | int | torch.device) -> torch.device:
+    """Returns the device; a number names a GPU. Raises `ValueError` if torch finds no such device."""
     try:
-        known = torch.device(device)
-        torch.empty(0, dtype=torch.float32, device=known)
+        checked = torch.device(device)
+        torch.empty(0, dtype=torch.float32, device=checked)
     except (RuntimeError, AssertionError, TypeError) as error:
         name = device if isinstance(device, int) else str(device)
         raise ValueError(f"cannot compute on the device {name!r}: torch finds only {_devices()} here") from error
-    return known
+    return checked
 
 
 def _devices() -> str:
@@ -256,11 +259,12 @@ def _devices() -> str:
 
 def _move(model: Any, device: torch.device) -> PreTrainedModel:
     """
-    The model on a device. A model that is there already is not touched: `to` takes LSTMs apart for a moment, while
-    other threads may be computing with them. Raises `ValueError` if it cannot be moved, as where memory is too small.
+    Moves a model to a device. A model already on the device is not touched, because `to` takes LSTMs apart for a
+    moment, while other threads may be computing with them. Raises `ValueError` if moving fails, for instance if the
+    memory is too small.
     """
-    places = {parameter.device for parameter in model.parameters()}
-    if all(place.type == device.type and device.index in (None, place.index) for place in places):
+    devices = {parameter.device for parameter in model.parameters()}
+    if all(each.type == device.type and device.index in (None, each.index) for each in devices):
         return model
     try:
         return model.to(device)
@@ -271,12 +275,12 @@ def _move(model: Any, device: torch.device) -> PreTrainedModel:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """
-    Suppresses the progress bars and reports of transformers: loading is short, and problems are errors here. Only this
-    thread is concerned, while the verbosity of transformers is that of all threads.
+    Suppresses the progress bars and reports of transformers: loading is short, and problems raise errors here. Affects
+    only this thread, whereas the verbosity of transformers is global.
     """
     thread = threading.get_ident()
     reporter: Any = logging.get_logger("transformers.modeling_utils")
-    hook = None  # that of the program, if it has one
+    hook = None  # the program's own hook, if any
 
     def is_from_elsewhere(record: LogRecord) -> bool:
         return threading.get_ident() != thread
@@ -298,13 +302,14 @@ def _quiet() -> Iterator[None]:
 @contextmanager
 def _readable(message: str) -> Iterator[None]:
     """
-    Turns whatever goes wrong in loading into a `ValueError` of one line: the errors of libraries about damaged files
-    have no common type, and `tokenizers` even raises bare `Exception`.
+    Turns every error in loading into a `ValueError` of one line: the errors of libraries about damaged files have no
+    common type, and `tokenizers` even raises bare `Exception`.
     """
     try:
         yield
     except BaseException as error:
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":  # Rust's is no Exception
+        # Rust's PanicException is no subclass of Exception.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         raise ValueError(f"{message}: {_reason(error)}") from error
 
@@ -316,14 +321,14 @@ def _reason(error: BaseException) -> str:
         return f"its family {unknown[1]} is not known here: import the code that registers it (--import)"
     if other := re.search(r"Unrecognized configuration class <class '[\w.]*?(\w+)'>", str(error)):
         return f"its configuration, {other[1]}, is that of another kind of model"
-    if isinstance(error, StrictDataclassError):  # the first line says nothing
+    if isinstance(error, StrictDataclassError):  # its first line is not informative
         return " ".join(str(error).split())
     if isinstance(error, ValueError | OSError | SafetensorError) or type(error) in (RuntimeError, Exception):
         return _first_line(error)
     return f"{type(error).__name__}: {_first_line(error)}"  # such as KeyError: 'model'
 
 
-def _known_dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
+def _checked_dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
     if dtype is None:
         return None
     name = str(dtype).removeprefix("torch.")

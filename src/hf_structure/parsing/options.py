@@ -1,4 +1,4 @@
-"""The options of parsing, and the choices of the pipelines, for modules that name them without computing anything."""
+"""The options of parsing and of the pipelines, for modules that name them without importing torch."""
 
 import collections.abc
 import difflib
@@ -25,7 +25,7 @@ LineBreaks = Literal["end", "space"]
 Structure = Literal["dependency", "constituency", "both", "graph"]
 Decoder = Literal["tree", "projective", "argmax"]
 Punctuation = Literal["attach", "drop", "parse"]
-# A function gives words, and tuples of words for a token of the text that is several words: ("do", "n't").
+# A function returns words, and tuples of words for a token of several words: ("do", "n't").
 WordTokenizer = Literal["english", "spaces", "unicode"] | Callable[[str], Sequence[str | tuple[str, ...]]]
 Precision = Literal["float32", "bfloat16", "float16", "float64", "int8"]
 
@@ -39,17 +39,17 @@ DTYPES: tuple[str, ...] = get_args(Precision)
 @dataclass(frozen=True)
 class Option:
     """
-    One field of [`ParseOptions`], read off its annotation and docstring.
+    One field of [`ParseOptions`], derived from its annotation and docstring.
 
     Args:
         name (`str`): Its name.
         default (`Any`): Its default.
         annotation (`Any`): Its annotation.
         kind (`type`): The type of its values: `bool`, `int` (at least 1) or `str`.
-        choices (`tuple[str, ...]`): Its values, if they have names.
-        is_optional (`bool`): It may be None.
-        takes_function (`bool`): It may be a function.
-        is_open (`bool`): It may be a value of another library, which is checked where that is used.
+        choices (`tuple[str, ...]`): Its named values, if any.
+        is_optional (`bool`): True if it may be None.
+        takes_function (`bool`): True if it may be a function.
+        is_open (`bool`): True if it may be another library's value, which is checked only in use.
         help (`str`): Its description, without markup.
     """
 
@@ -64,7 +64,7 @@ class Option:
     help: str
 
     def check(self, value: Any) -> None:
-        """Raises `ValueError` for a value that it cannot have."""
+        """Raises `ValueError` for an invalid value."""
         if self.is_open or (self.is_optional and value is None) or (self.takes_function and callable(value)):
             return
         if self.choices:
@@ -91,66 +91,67 @@ def check_number(name: str, value: Any) -> None:
 @dataclass(frozen=True, kw_only=True)
 class ParseOptions:
     """
-    How text is parsed: the options of [`parse`], [`Parser`], the pipelines, the command `hf-structure parse`, spaCy's
-    component and `annotate_corpus.py`, which all read them here.
+    The options of [`parse`], [`Parser`], the pipelines, the command `hf-structure parse`, spaCy's component and
+    `annotate_corpus.py`, which all read them here.
 
     Args:
         sentences (`"line"`, `"split"`, `"model"`, `"auto"` or `Callable[[str], list[str]]`, *optional*):
-            The sentences of raw text: a string, or a line of a file, is one (`line`), rules find them (`split`; for
-            the word tokenizer `unicode`, the rules for any language), the model finds them (`model`), or the model if
-            it can, else the rules (`auto`). In Python also a function that splits a text. By default a string is one,
-            and there is a warning where the rules find several.
+            How raw text is split into sentences: not at all, a string or a line of a file is one (`line`), by rules
+            (`split`; with the word tokenizer `unicode`, the rules for any language), by the model (`model`), or by the
+            model if it can, else by rules (`auto`). In Python also a function that splits a text. By default a string
+            is one sentence, with a warning if the rules find several.
         line_breaks (`"end"` or `"space"`, defaults to `"end"`):
-            Whether a line break ends a sentence where sentences are found (`end`), or is white space like any other
-            (`space`). An empty line ends one in any case.
+            When sentences are split, a line break ends a sentence (`end`), or is white space like any other (`space`).
+            An empty line always ends one.
         structure (`"dependency"`, `"constituency"`, `"both"` or `"graph"`, *optional*):
-            The kind of structure; by default all that the model gives.
+            The kind of structure; by default all that the model predicts.
         decoder (`"tree"`, `"projective"` or `"argmax"`, defaults to `"tree"`):
             The best tree with one root (`tree`), the best such tree without crossing arcs (`projective`), or the best
-            head of each word, no tree in general (`argmax`). Models differ in what they offer.
+            head of each word, in general no tree (`argmax`). Models differ in the decoders they offer.
         k (`int`, defaults to 1):
             Number of trees or graphs of each sentence, best first.
         beam_size (`int`, *optional*):
-            For models that build a structure step by step: number of derivations, graphs or trees followed; 1 is
-            greedy. By default 1, or `4 * k` if `k` is more than 1; of language models at least 16.
+            For models that build a structure step by step: number of derivations, graphs or trees explored; 1 is
+            greedy. By default 1, or `4 * k` if `k` is more than 1; at least 16 for language models.
         rounds (`int`, *optional*):
-            For models that refine their trees: how often at most.
+            For models that refine their trees: maximum number of rounds.
         marginals (`bool`, defaults to `False`):
-            Adds the probabilities of all arcs over all trees (for models with a beam, over its trees or graphs).
+            Adds the probabilities of all arcs over all trees (for models with a beam, over the beam's trees or
+            graphs).
         punctuation (`"attach"`, `"drop"` or `"parse"`, defaults to `"attach"`):
             For a model trained without punctuation: put marks into its tree by rule (`attach`), leave them out of the
             tree (`drop`), or show them to the model as words (`parse`). Marks alone are always parsed as words.
         word_tokenizer (`"english"`, `"spaces"`, `"unicode"` or `Callable`, *optional*):
             How raw text is split into words: by rules for English, at spaces, or by Unicode for any language. In
-            Python also a function that gives words, and tuples of words for a token that is several. By default as
-            the model says.
+            Python also a function that returns words, and tuples of words for a token of several. By default the
+            model's own.
         treebank (`str`, *optional*):
-            For a model that has learned from several treebanks: the one whose habits it follows; by default the first.
+            For a model trained on several treebanks: the one whose annotation it follows; by default the first.
         max_words (`int`, defaults to 1000):
             Refuses longer sentences: memory grows with the square of the length.
         skip_long (`bool`, defaults to `False`):
-            Leaves out sentences of more words than `max_words` or than the model has positions for, instead of an
+            Skips sentences of more words than `max_words` or than the model has positions for, instead of raising an
             error.
         skip_empty (`bool`, defaults to `False`):
-            Leaves out sentences without words, such as missing values of a column, instead of an error.
+            Skips sentences without words, such as missing values of a column, instead of raising an error.
         batch_size (`int`, defaults to 64):
-            Sentences that the model reads at once, at most: where lengths differ much, batches are smaller.
+            Maximum number of sentences in a batch; batches are smaller if lengths differ much.
         device (`str`, `int` or `torch.device`, *optional*):
-            Where to compute: `cpu`, `cuda`, ... By default where a loaded model is, else on a GPU if there is one.
+            Device to compute on: `cpu`, `cuda`, ... By default a loaded model's device, else a GPU if there is one.
         dtype (`"float32"`, `"bfloat16"`, `"float16"`, `"float64"`, `"int8"` or `torch.dtype`, *optional*):
-            Precision to compute in: by default that of a loaded model, else float32. `bfloat16` is faster on
-            processors and GPUs that have instructions for it, and changes a few heads in a thousand; `int8` is for
-            CPUs: the linear layers multiply 8-bit integers.
+            Precision to compute in: by default a loaded model's own, else float32. `bfloat16` is faster on processors
+            and GPUs with instructions for it, and changes a few heads in a thousand. `int8` is for CPUs: the linear
+            layers multiply 8-bit integers.
         revision (`str`, *optional*):
-            Branch, tag or commit of a model on the Hub; also as part of its name, `org/model@revision`.
+            Branch, tag or commit of a model on the Hub; can also be part of its name, `org/model@revision`.
         trust_remote_code (`bool`, defaults to `False`):
             Runs code that comes with the model.
         progress (`bool`, defaults to `False`):
             Shows a progress bar.
 
     Raises:
-        ValueError: an option that has no such value.
-        TypeError: there is no such option.
+        ValueError: an invalid value of an option.
+        TypeError: an unknown option.
     """
 
     sentences: Splitter | None = None
@@ -168,7 +169,7 @@ class ParseOptions:
     skip_long: bool = False
     skip_empty: bool = False
     batch_size: int = 64
-    device: str | Any = None  # torch's own values are checked where a model is loaded: nothing imports torch here
+    device: str | Any = None  # torch's values are checked when a model is loaded, as this module does not import torch
     dtype: Precision | Any = None
     revision: str | None = None
     trust_remote_code: bool = False
@@ -180,7 +181,7 @@ class ParseOptions:
 
 
 def _described(annotated: type) -> dict[str, str]:
-    """The descriptions in the `Args` of a docstring, by name, without backticks. There are none under `python -OO`."""
+    """Maps names to descriptions in the `Args` of a docstring, without backticks. Empty under `python -OO`."""
     found = re.findall(r"^ {4}(\w+) \(.*\):\n((?: {8}.*\n)+)", inspect.cleandoc(annotated.__doc__ or ""), re.MULTILINE)
     return {name: " ".join(text.replace("`", "").split()) for name, text in found}
 
@@ -213,7 +214,7 @@ OPTIONS: Mapping[str, Option] = _options()
 
 
 def check_names(options: Mapping[str, Any]) -> None:
-    """Raises `TypeError` for the name of an option that there is not, with the nearest that there is."""
+    """Raises `TypeError` for an unknown option; the message names the nearest one."""
     for name in options:
         if name not in OPTIONS:
             nearest = difflib.get_close_matches(name, OPTIONS, n=1)
@@ -222,11 +223,11 @@ def check_names(options: Mapping[str, Any]) -> None:
 
 
 def show_options(function: Callable, names: Iterable[str] = OPTIONS) -> None:
-    """Lists options in the signature of a function that takes them as `**options`: shells and spaCy look there."""
+    """Lists options in the signature of a function that takes `**options`, because shells and spaCy read it."""
     signature = inspect.signature(function)
     *parameters, _ = signature.parameters.values()
     for name in names:
         option = OPTIONS[name]
-        known = {"default": option.default, "annotation": option.annotation}
-        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, **known))
+        details = {"default": option.default, "annotation": option.annotation}
+        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, **details))
     function.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportFunctionMemberAccess]

@@ -1,4 +1,4 @@
-"""The parser: sentences of any source in, structures with their text layer out."""
+"""The parser: turns sentences of any source into structures with their text layer."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
@@ -31,34 +31,35 @@ WINDOW = 64  # batches whose sentences are sorted by length together
 
 class Parser:
     """
-    A model with the options that it parses by. It is loaded and checked once; threads can share it.
+    A model with its parsing options. It is loaded and checked once; threads can share it.
 
         parser = Parser("rngt-en", sentences="model")
-        parser("It rained. Nobody left.")  # as `parse`
-        for parses in parser.pipe(open("notes.txt")):  # one by one, as they come
+        parser("It rained. Nobody left.")  # like `parse`
+        for parses in parser.pipe(open("notes.txt")):  # streams
             ...
 
-    A model trained without punctuation does not see any here either. Marks are recognised by their characters, taken
-    out, and restored to the tree by a rule that keeps a projective tree projective, see
+    A model trained without punctuation does not see any here either. Marks are recognised by their characters,
+    removed, and restored to the tree by a rule that keeps a projective tree projective, see
     [`~hf_structure.algorithms.trees.restore_words`].
 
     Args:
         model (`str`, `Path` or `PreTrainedModel`, defaults to `"rngt-en"`):
-            Short name, folder or Hub name of a model, or a loaded model (which is put into evaluation mode).
+            Short name, folder or Hub name of a model, or a loaded model (which is set to evaluation mode).
         tokenizer (`PreTrainedTokenizerBase`, *optional*):
-            The model's tokenizer; needed with a loaded model that does not come from a folder.
-        options: Those of [`ParseOptions`].
+            The model's tokenizer; required for a loaded model that does not come from a folder.
+        options: See [`ParseOptions`].
 
     Attributes:
         model (`PreTrainedModel`), tokenizer (`PreTrainedTokenizerBase`): The loaded model.
         options (`ParseOptions`): All options, with their defaults.
-        abilities (`Abilities`): What the model gives and reads.
-        encode (`SentenceEncoder`), decoding (`dict`): How it makes inputs, and the arguments of the model's `decode`.
+        abilities (`Abilities`): The model's inputs and outputs.
+        encode (`SentenceEncoder`), decoding (`dict`): The encoder of sentences, and the arguments of the model's
+            `decode`.
 
     Raises:
-        TypeError: there is no such option.
-        ValueError: no such model, device or value of an option, a model that does not give this structure or cannot
-            use this tokenizer.
+        TypeError: an unknown option.
+        ValueError: an unknown model or device, an invalid value of an option, a model that does not predict this
+            structure or cannot use this tokenizer.
     """
 
     def __init__(
@@ -98,21 +99,23 @@ class Parser:
 
     def __call__(self, inputs: Any, *, tags: Any = None, initial: Any = None) -> Any:
         """
-        Parses a sentence or text, several, or a stream of them. Arguments, results and errors are those of [`parse`].
+        Parses a sentence or text, several, or a stream of them. See [`parse`] for arguments, results and errors.
         """
         batch: Any = inputs if is_one_sentence(inputs) else read_batch(inputs)
         if is_one_sentence(batch):
             return next(self.pipe([batch], tags=_as_column(tags), initial=_as_column(initial)))
         parses = self.pipe(batch, tags=tags, initial=initial)
+        # A file or a generator has no length: its results are streamed, too.
         return Parses(parses) if isinstance(batch, Sized) else parses
 
     def pipe(
         self, inputs: Iterable[Any], *, tags: Iterable | None = None, initial: Iterable[Tree | None] | None = None
     ) -> Iterator[Any]:
         """
-        Parses a stream: gives for each of the inputs, in their order, what [`__call__`] gives of it alone. Reads
-        `batch_size` times 64 sentences ahead, from which it makes batches of similar lengths.
+        Parses a stream: yields for each input, in order, the result of [`__call__`]. Reads `batch_size` times 64
+        sentences ahead, to make batches of similar lengths.
         """
+        # Check at the call, not when the first result is requested: a generator would delay the errors.
         if self._split is not None and not (tags is None and initial is None):
             raise ValueError("tags and initial trees are those of sentences: they need sentences='line'")
         check_given(self.model, tags, initial)
@@ -120,8 +123,10 @@ class Parser:
 
     def _stream(self, inputs: Iterable[Any], tags: Iterable | None, initial: Iterable | None) -> Iterator[Any]:
         options = self.options
+        # The number of sentences is unknown until texts are split.
         total = len(inputs) if isinstance(inputs, Sized) and self._split is None else None
         bar = tqdm(total=total, unit=" sentences", disable=not options.progress)
+        # `split_texts` appends the number of sentences of each text, and `regroup` takes it from the left.
         counts: deque[int] = deque()
         sources = read_all(inputs)
         if self._split is not None:
@@ -137,19 +142,20 @@ class Parser:
     def _parse_windows(self, sentences: Iterator[dict[str, Any] | None], bar: tqdm) -> Iterator[Parse | None]:
         """Reads a window of encoded sentences at a time and parses them in batches of similar lengths."""
         batch_size = self.options.batch_size
-        # A search has nothing to do where a sentence has ended.
+        # An incremental search skips padding: where a sentence has ended, it does nothing.
         max_padding = 1.0 if self.abilities.incremental else MAX_PADDING
         with bar:
             for window in windows(sentences, batch_size * WINDOW):
                 parses: list[Parse | None] = [None] * len(window)
-                known = [(index, encoded) for index, encoded in enumerate(window) if encoded is not None]
-                lengths = [len(encoded["input_ids"]) for _, encoded in known]
+                # Skipped sentences are None here and in the results, so that inputs and results stay aligned.
+                present = [(index, encoded) for index, encoded in enumerate(window) if encoded is not None]
+                lengths = [len(encoded["input_ids"]) for _, encoded in present]
                 for batch in similar_length_batches(lengths, batch_size, max_padding):
-                    indices, chosen = zip(*(known[i] for i in batch), strict=True)
+                    indices, chosen = zip(*(present[i] for i in batch), strict=True)
                     for index, parsed in zip(indices, self._parse_batch(chosen), strict=True):
                         parses[index] = parsed
                     bar.update(len(batch))
-                bar.update(len(window) - len(known))
+                bar.update(len(window) - len(present))
                 yield from parses
 
     def _parse_batch(self, encoded: Sequence[Mapping[str, Any]]) -> list[Parse]:
@@ -158,8 +164,8 @@ class Parser:
 
     def sentence_starts(self, paragraphs: Sequence[Sequence[str]]) -> list[list[bool]]:
         """
-        A mask of the words of each paragraph with which a sentence begins. Raises `ValueError` if the model finds no
-        sentences.
+        Marks the words of each paragraph that begin a sentence. Raises `ValueError` if the model does not segment
+        text.
         """
         if not self.abilities.segments:
             raise ValueError(f"this {type(self.model).__name__} finds no sentences")
@@ -167,37 +173,37 @@ class Parser:
 
 
 def _as_column(value: Any) -> list | None:
-    """The annotation of one sentence as that of a list of one."""
+    """Wraps the annotation of a single sentence in a list."""
     return None if value is None else [value]
 
 
 def choose_structures(structure: str | None, abilities: Abilities, name: str) -> tuple[str, ...]:
-    """The requested kinds of structure. Raises `ValueError` for one that the model of this `name` does not give."""
+    """Returns the requested kinds of structure. Raises `ValueError` if the model, named `name`, lacks one."""
     given = abilities.structures
     if structure is None:
         return given
-    wanted = ("dependency", "constituency") if structure == "both" else (structure,)
-    for kind in wanted:
+    requested = ("dependency", "constituency") if structure == "both" else (structure,)
+    for kind in requested:
         if kind not in given:
             names = " and ".join(NAMES[name] for name in given)
             raise ValueError(f"{name} gives {names}, but no {NAMES.get(kind, kind)}")
-    return wanted
+    return requested
 
 
 def choose_treebank(treebank: str | None, abilities: Abilities, name: str) -> int | None:
-    """The index of the treebank whose habits are followed. Raises `ValueError` if the model was not trained on it."""
-    known = abilities.treebanks
+    """Returns the index of the treebank to follow. Raises `ValueError` if the model was not trained on it."""
+    treebanks = abilities.treebanks
     if treebank is None:
         return None
-    if not known:
+    if not treebanks:
         raise ValueError(f"this {name} follows the habits of one treebank alone: leave treebank out")
-    if treebank not in known:
-        raise ValueError(f"treebank must be one of {', '.join(known)}, not {treebank!r}")
-    return known.index(treebank)
+    if treebank not in treebanks:
+        raise ValueError(f"treebank must be one of {', '.join(treebanks)}, not {treebank!r}")
+    return treebanks.index(treebank)
 
 
 def search_options(beam_size: int | None, rounds: int | None, abilities: Abilities, name: str) -> dict[str, int]:
-    """Arguments of `decode` for beam and rounds. Raises `ValueError` for those that the model does not take."""
+    """Returns the arguments of `decode` for beam and rounds. Raises `ValueError` if the model does not take one."""
     options = {}
     if beam_size is not None:
         if not abilities.beam:
@@ -214,11 +220,11 @@ def check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, abil
     """Raises `ValueError` if a model cannot read the tokens of a tokenizer."""
     if not is_word_level(tokenizer) and abilities.reads == "words":
         raise ValueError(f"{type(model).__name__} reads whole words: a word-level tokenizer is needed")
-    tokens = max(tokenizer.get_vocab().values()) + 1
+    tokens = max(tokenizer.get_vocab().values()) + 1  # ids may have gaps
     embeddings: Any = model.get_input_embeddings()
-    known = len(embeddings.weight)
-    if tokens > known:
-        raise ValueError(f"the tokenizer has {tokens} tokens, but the model knows {known}")
+    rows = len(embeddings.weight)
+    if tokens > rows:
+        raise ValueError(f"the tokenizer has {tokens} tokens, but the model knows {rows}")
 
 
 def parses_of(
@@ -228,7 +234,7 @@ def parses_of(
     structures: Sequence[str],
     punctuation: str = "attach",
 ) -> list[Parse]:
-    """The parses of encoded sentences that the model has decoded."""
+    """Builds the parses of encoded sentences from the model's output."""
     pairs = zip(encoded, sentences_of(decoded), strict=True)
     return [
         Parse.from_dict(assemble_parse(sentence, found, structures, abilities, punctuation))
@@ -237,7 +243,7 @@ def parses_of(
 
 
 def decode_batch(encoded: Sequence[Mapping[str, Any]], model: Any, **options) -> DecoderOutput:
-    """The output of a model for a batch; `options` are those of its `decode`."""
+    """Runs a model's `decode`, with its `options`, on a batch."""
     device = compute_device(model)
     batch = {name: value.to(device) for name, value in WordCollator()(encoded).items()}
     return model.decode(**batch, **options)

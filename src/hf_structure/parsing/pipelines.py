@@ -1,6 +1,5 @@
 """
-Parsing as pipelines of transformers, which `import hf_structure` has registered when `transformers.pipelines` is
-imported.
+Parsing as pipelines of transformers, registered by `import hf_structure` once `transformers.pipelines` is imported.
 """
 
 import logging
@@ -27,26 +26,28 @@ from hf_structure.structures.parses import Parses
 
 class ParsingPipeline(SentencePipeline):
     """
-    A [`Parser`] whose results are JSON-ready: the dictionaries of [`~hf_structure.structures.Parse`], None for a
-    sentence that is left out. It takes what [`parse`] takes, with its options, when it is made or called.
+    A [`Parser`] with JSON-ready results: the dictionaries of [`~hf_structure.structures.Parse`], None for a skipped
+    sentence. It takes the inputs of [`parse`]; options can be given at construction or in a call.
     """
 
-    exported: type[SentencePipeline]  # what takes its place in a folder with the code of a model
+    exported: type[SentencePipeline]  # its replacement in a folder exported with code
 
     def __call__(self, inputs: Any, *args, tags: Any = None, initial: Any = None, **options):
         """
-        A sentence gives one dictionary, inputs with a length a list of them, other inputs an iterator. With
-        `sentences`, each text gives a list.
+        Returns one dictionary for a sentence, a list of them for inputs with a length, and an iterator for others.
+        With `sentences`, the result for each text is a list.
         """
-        options.pop("num_workers", None)  # reading takes no time beside the model
+        options.pop("num_workers", None)  # reading takes no time compared to the model
         parser = self._parser({**(self.given or {}), **options})
+        # A map-style data set of torch has `__getitem__` but need not be iterable.
         if isinstance(inputs, torch.utils.data.Dataset) and not isinstance(inputs, Iterable):
             inputs = _Items(inputs)
         return _ready(parser(inputs, tags=tags, initial=initial))
 
     def _parser(self, options: dict[str, Any]) -> Parser:
-        known = {"structure": self.structure, "batch_size": self._batch_size}  # of which transformers takes the latter
-        chosen = {name: value for name, value in {**known, **options}.items() if value is not None}
+        # transformers takes `batch_size` out of the options of the constructor.
+        defaults = {"structure": self.structure, "batch_size": self._batch_size}
+        chosen = {name: value for name, value in {**defaults, **options}.items() if value is not None}
         return Parser(self.model, tokenizer=self.tokenizer, **chosen)
 
     def _parameters(self, **options):
@@ -57,7 +58,7 @@ class ParsingPipeline(SentencePipeline):
 
 
 class _Items:
-    """The items of a data set that only has a length and items by index, one by one."""
+    """Iterates over a data set that has only `__len__` and `__getitem__`."""
 
     def __init__(self, dataset: Any):
         self.dataset = dataset
@@ -70,28 +71,28 @@ class _Items:
 
 
 def _ready(parses: Any) -> Any:
-    """Parses as JSON-ready values."""
+    """Converts parses to JSON-ready values."""
     if isinstance(parses, Parse | Parses):
         return parses.to_dict()
     return None if parses is None else map(_ready, parses)
 
 
 class DependencyParsingPipeline(ParsingPipeline):
-    """`pipeline("dependency-parsing", model=...)`: the dependency trees of sentences. Options as in [`parse`]."""
+    """`pipeline("dependency-parsing", model=...)`: dependency trees of sentences. Options as in [`parse`]."""
 
     structure = "dependency"
     exported = DependencySentencePipeline
 
 
 class ConstituencyParsingPipeline(ParsingPipeline):
-    """`pipeline("constituency-parsing", model=...)`: the constituency trees of sentences. Options as in [`parse`]."""
+    """`pipeline("constituency-parsing", model=...)`: constituency trees of sentences. Options as in [`parse`]."""
 
     structure = "constituency"
     exported = ConstituencySentencePipeline
 
 
 class GraphParsingPipeline(ParsingPipeline):
-    """`pipeline("graph-parsing", model=...)`: the dependency graphs of sentences. Options as in [`parse`]."""
+    """`pipeline("graph-parsing", model=...)`: dependency graphs of sentences. Options as in [`parse`]."""
 
     structure = "graph"
     exported = GraphSentencePipeline
@@ -109,7 +110,7 @@ for task, pipeline_class, auto_class, model in (
         default={"model": (str(CHECKPOINTS / model), "main")},
         type="text",
     )
-    # With it, `save_pretrained` would copy this file beside the model, where, unlike that of `export`, it cannot work.
+    # Otherwise `save_pretrained` would copy this file next to the model, where, unlike exported code, it cannot run.
     delattr(pipeline_class, "_registered_impl")
-# That the default is a folder of this package, revision "main", deserves no warning.
+# The default model is a folder of this package, which has no revisions: "main" avoids a warning.
 logging.getLogger("transformers.pipelines").addFilter(lambda record: str(CHECKPOINTS) not in record.getMessage())

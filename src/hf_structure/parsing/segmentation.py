@@ -1,4 +1,4 @@
-"""Where sentences begin in running text, as a model finds it."""
+"""Finds sentence starts in running text with a model."""
 
 from bisect import bisect_left, bisect_right
 from collections import deque
@@ -22,16 +22,16 @@ from hf_structure.text.sentences import check_characters
 from hf_structure.text.tokenization import encode
 from hf_structure.text.words import Token, find_words, paragraph_spans, words_of_tokens
 
-WINDOW = 128  # words that are read at a time
-OVERLAP = 32  # words that two windows share, at most; each tells of the half that lies further inside
-LIKELY = 0.5  # probability of a word that begins a sentence
-# Models learn from text with punctuation and capital letters: without any, hardly a start is likely. The numbers are
-# chosen on such a copy of the development parts of EWT and GUM; on these parts as they are, F1 is no lower.
-UNMARKED = 30  # words: where there are more of them and nothing marks sentences, a start only needs to be
-POSSIBLE = 0.001  # as probable as this
-# Punctuation, to Unicode commas and colons, too, or a capital letter, but for that of `I`.
+WINDOW = 128  # words read at a time
+OVERLAP = 32  # maximum number of words that two windows share; each is trusted for the half further inside it
+LIKELY = 0.5  # threshold for the probability that a word begins a sentence
+# Models learn from text with punctuation and capital letters: without any, hardly any start is likely. Both numbers
+# were chosen on a copy of the development parts of EWT and GUM without them; on the original parts, F1 is no lower.
+UNMARKED = 30  # in stretches of more words than this without any mark, the threshold of a start is
+POSSIBLE = 0.001  # this probability
+# Punctuation, including Unicode commas and colons, or a capital letter, except for the word `I`.
 _MARK = regex.compile(r"[\p{Terminal_Punctuation}…]\W*\Z|\p{Lu}\p{L}")
-WINDOW_SENTENCES = 8  # a full window counts as so many in a batch: larger batches do not fit a processor's cache
+WINDOW_SENTENCES = 8  # a full window counts as 8 sentences of a batch: larger batches overflow a processor's cache
 
 
 def sentence_splitter(
@@ -44,10 +44,10 @@ def sentence_splitter(
     max_words: int | None = None,
 ) -> Split:
     """
-    What splits text into the sentences that a model finds; a line break ends one in any case, or with the
-    `line_breaks` `"space"` an empty line. No sentence is too long for the model, or has more than `max_words` words,
-    that could be split. Raises `ValueError` if the model finds none, and when called, if the words are not those of
-    the text.
+    Returns a function that splits text into the sentences that a model finds. A line break always ends a sentence, or,
+    with `line_breaks="space"`, an empty line. Sentences too long for the model, or of more than `max_words` words, are
+    split further if possible. Raises `ValueError` if the model does not segment text; the function does if the words
+    do not match the text.
     """
     if not abilities_of(model.config).segments:
         raise ValueError(f"this {type(model).__name__} finds no sentences: sentences='split' splits text by rules")
@@ -63,8 +63,8 @@ def _split(
     line_breaks: str,
 ) -> Iterator[list[tuple[int, int]]]:
     """
-    Start and end of each sentence of each text; a sentence begins with a token. The error of a text is raised after
-    the sentences of the texts before it.
+    Yields start and end of each sentence of each text; a sentence begins with a token. An error in a text is raised
+    after the sentences of the texts before it.
     """
     read: list[list[Paragraph]] = []
     error = None
@@ -88,10 +88,10 @@ def _split(
 
 
 class Paragraph(NamedTuple):
-    """A paragraph of a text, or a line that is one."""
+    """A paragraph of a text, or a line if line breaks end sentences."""
 
     words: list[str]
-    spans: list[tuple[int, int]]  # of the words, in the text
+    spans: list[tuple[int, int]]  # start and end of each word in the text
     inside: set[int]  # words that do not begin a token
 
 
@@ -109,12 +109,12 @@ def _paragraphs(text: str, word_tokenizer: Callable[[str], Sequence[Token]], lin
 
 
 class Window(NamedTuple):
-    """Words of a paragraph that are read together."""
+    """A stretch of words of a paragraph that the model reads together."""
 
     number: int  # of the paragraph
     start: int
     end: int
-    first: int  # of the words that it tells of
+    first: int  # start of the words that it is trusted for
     last: int
 
 
@@ -128,9 +128,9 @@ def find_starts(
     max_words: int | None = None,
 ) -> list[list[bool]]:
     """
-    Whether a sentence begins with each word of each paragraph; one begins with the first, and none with a word
-    `inside` a token. A sentence that the model has no positions for, or that has more than `max_words` words, is split
-    at the likeliest starts that let its parts fit.
+    Marks the words of each paragraph that begin a sentence: always the first, and never a word `inside` a token. A
+    sentence that the model has no positions for, or that has more than `max_words` words, is split at the likeliest
+    starts that let its parts fit.
     """
     abilities = abilities_of(model.config)
     pieces = [_pieces_of_words(encode(words, tokenizer), len(words)) for words in paragraphs]
@@ -153,13 +153,15 @@ def _probabilities(
     treebank_id: int | None,
     batch_size: int,
 ) -> list[list[float]]:
-    """The probability that a sentence begins with each word of each paragraph."""
+    """Probability that each word of each paragraph begins a sentence."""
     abilities = abilities_of(model.config)
     device = compute_device(model)
     windows: list[Window] = []
     for number, each in enumerate(pieces):
         spans = list(_windows(list(map(len, each)), abilities.max_tokens))
-        windows += [Window(number, *span, *told) for span, told in zip(spans, _told(spans), strict=True)]
+        windows += [
+            Window(number, *span, *trusted) for span, trusted in zip(spans, _trusted_spans(spans), strict=True)
+        ]
     probabilities = [[0.0] * len(words) for words in paragraphs]
     sizes = [sum(map(len, pieces[window.number][window.start : window.end])) for window in windows]
     for batch in token_budget_batches(sizes, WINDOW * max(batch_size // WINDOW_SENTENCES, 1)):
@@ -176,13 +178,15 @@ def _probabilities(
 
 
 def _knows_punctuation(abilities: Abilities) -> bool:
-    """Whether a model has learned from text with punctuation, as its labels say."""
+    """Returns True if the model's labels show that it was trained on text with punctuation."""
     marked = [column for column in abilities.columns if column.of_punctuation is not None]
     return any(column.of_punctuation in (column.vocabulary or {}).values() for column in marked)
 
 
 def _likely_starts(words: Sequence[str], possible: Mapping[int, float], knows_marks: bool) -> Iterator[int]:
-    """The words that probably begin a sentence, the first among them; `possible` has probabilities of the others."""
+    """
+    Yields the words that probably begin a sentence, first of all word 0; `possible` has the others' probabilities.
+    """
     likely = [word for word, probability in possible.items() if probability > LIKELY]
     for start, end in pairwise([0, *likely, len(words)]):
         yield start
@@ -197,7 +201,7 @@ def _fitting_starts(
     longest: Sequence[int],
     max_pieces: int | None,
 ) -> set[int]:
-    """These starts, and others in sentences of more words than the `longest`, or more pieces, that can be split."""
+    """Adds starts within sentences of more words than the `longest`, or more pieces, if they can be split."""
     before = [0, *accumulate(sizes)]
     most_words = min(longest, default=len(sizes))
     most_pieces = max_pieces or before[-1]
@@ -213,12 +217,12 @@ def _fitting_starts(
 
 def _parts(start: int, end: int, possible: Mapping[int, float], fits: Callable[[int, int], bool]) -> list[int]:
     """
-    Starts of the parts of a sentence that does not fit: every part fits, or cannot be split, and the product of their
-    probabilities is the highest.
+    Starts of the parts of a sentence that does not fit. Every part fits, or cannot be split, and the product of the
+    starts' probabilities is maximal.
     """
     scores = {start: 0.0}
     before: dict[int, int] = {}
-    open_starts = deque([start])  # of the part before the next word, the likeliest first
+    open_starts = deque([start])  # candidates for the part before the next word, the likeliest first
     for word in [*filter(possible.__contains__, range(start + 1, end)), end]:
         while len(open_starts) > 1 and not fits(open_starts[0], word):
             open_starts.popleft()
@@ -243,14 +247,14 @@ def _pieces_of_words(encoded: Mapping[str, list[int]], num_words: int) -> list[l
 
 def _windows(sizes: Sequence[int], max_pieces: int | None) -> Iterator[tuple[int, int]]:
     """
-    Start and end of windows of words with so many pieces. Two windows share at most half of the former. A longer word
-    than fits has a window of its own, to be cut off later.
+    Yields start and end of windows over words with these numbers of pieces. Two windows share at most half of the
+    former. A word too long to fit has a window of its own, and is truncated later.
     """
     before = [0, *accumulate(sizes)]
     budget = max_pieces or before[-1]
     start = end = 0
     while end < len(sizes):
-        # So that the next word fits, too: no window lies within another.
+        # Start late enough that the next word fits, too, so that no window lies within another.
         least = bisect_left(before, before[end + 1] - budget)
         start = min(max(end - min(OVERLAP, (end - start) // 2), least), end)
         fitting = bisect_right(before, before[start] + budget, hi=min(start + WINDOW, len(sizes)) + 1) - 1
@@ -258,8 +262,8 @@ def _windows(sizes: Sequence[int], max_pieces: int | None) -> Iterator[tuple[int
         yield start, end
 
 
-def _told(windows: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Start and end of the words that each window tells of: two part in the middle of what they share."""
+def _trusted_spans(windows: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Start and end of the words that each window is trusted for: two windows share an overlap equally."""
     cuts = [(start + end) // 2 for (_, end), (start, _) in pairwise(windows)]
     ends = [end for _, end in windows[-1:]]
     return list(pairwise([0, *cuts, *ends]))
@@ -268,7 +272,7 @@ def _told(windows: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 def _row(
     words: Sequence[str], pieces: Sequence[Sequence[int]], abilities: Abilities, treebank_id: int | None
 ) -> dict[str, Any]:
-    """What the model reads of a window."""
+    """Encodes a window as inputs of the model."""
     word_ids = [number for number, each in enumerate(pieces) for _ in each]
     row = {"input_ids": [piece for each in pieces for piece in each], "word_ids": word_ids}
     row = {name: values[: abilities.max_tokens] for name, values in row.items()}

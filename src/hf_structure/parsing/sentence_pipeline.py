@@ -1,4 +1,4 @@
-"""A pipeline of transformers that parses single sentences: its code is small, and travels with exported models."""
+"""A pipeline of transformers that parses single sentences. Its small code travels with exported models."""
 
 from typing import Any
 
@@ -16,13 +16,13 @@ from hf_structure.text.sentences import cleaned, read_plain
 
 class SentencePipeline(Pipeline):
     """
-    Sentences in, dictionaries of [`~hf_structure.structures.Parse`] out; None for skipped sentences. A sentence is a
-    string, a list of words, or a dictionary of `words` (or `text`) and, optionally, `tags` and `initial`.
+    Turns sentences into dictionaries of [`~hf_structure.structures.Parse`]; None for skipped sentences. A sentence is
+    a string, a list of words, or a dictionary of `words` (or `text`) and, optionally, `tags` and `initial`.
     """
 
-    structure: str  # what is given if the call does not say otherwise
+    structure: str  # default of the option
     tokenizer: PreTrainedTokenizerBase
-    given: dict[str, Any] | None = None  # the options that the pipeline was made with
+    given: dict[str, Any] | None = None  # options of the constructor
 
     _load_processor = False
     _load_image_processor = False
@@ -33,7 +33,7 @@ class SentencePipeline(Pipeline):
         return [] if inputs == [] else super().__call__(inputs, *args, **options)
 
     def _sanitize_parameters(self, **options):
-        if self.given is None:  # the constructor asks first
+        if self.given is None:  # the constructor is the first caller
             self.given = options
         return self._parameters(**{**self.given, **options})
 
@@ -77,7 +77,7 @@ class SentencePipeline(Pipeline):
         return {"encoded": encoded}
 
     def _forward(self, model_inputs: dict[str, Any], **decoding) -> dict[str, Any]:
-        encoded = model_inputs["encoded"]  # of one sentence, or with batch_size a list
+        encoded = model_inputs["encoded"]  # one sentence, or with batch_size a list
         batch = encoded if isinstance(encoded, list) else [encoded]
         indices = [index for index, sentence in enumerate(batch) if sentence is not None]
         if not indices:

@@ -1,4 +1,4 @@
-"""Splitting running text into sentences, and grouping results by text again."""
+"""Splits running text into sentences, and groups results by text again."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,10 +13,10 @@ from hf_structure.text.words import EMPTY_LINE, Token, find_words, sentence_span
 
 T = TypeVar("T")
 Spans = list[tuple[int, int]]  # start and end of each sentence of a text
-Split = Callable[[Sequence[str]], Iterable[Spans]]  # gives those of several texts
+Split = Callable[[Sequence[str]], Iterable[Spans]]  # splits several texts
 BY_RULES: Split = partial(map, sentence_spans)
-AHEAD = 8  # batches of texts that are split together
-USUAL = 320  # characters; of longer texts, fewer are split together
+AHEAD = 8  # batches of texts split together
+USUAL = 320  # characters of a typical text; fewer longer texts are split together
 
 
 def choose_splitter(
@@ -26,9 +26,9 @@ def choose_splitter(
     line_breaks: str = "end",
 ) -> Split | None:
     """
-    Chooses how text is split, if at all; `by_model` makes what does so by a model, for these `line_breaks`. The word
-    tokenizer for any language goes with the rules for any language. A function gets each text whole. Raises
-    `ValueError` as `by_model` does.
+    Chooses the function that splits text, if any; `by_model` makes one that uses a model, for these `line_breaks`. The
+    word tokenizer for any language implies the rules for any language. A user's function gets each text whole. Raises
+    the errors of `by_model`.
     """
     if sentences in (None, "line"):
         return None
@@ -41,7 +41,8 @@ def choose_splitter(
 
 
 def _given_spans(split: Callable[[str], list[str]], text: str) -> list[tuple[int, int]]:
-    """Spans of the sentences given by a function. Raises `ValueError` if they are not those of the text."""
+    """Spans of the sentences that a user's function returns. Raises `ValueError` if they do not match the text."""
+    # Sentences stripped of white space must be found in order; a function that changes characters is an error.
     sentences = [sentence.strip() for sentence in split(text)]
     spans = find_words(text, sentences)
     if spans is None or not all(sentences):
@@ -53,12 +54,13 @@ def split_texts(
     sources: Iterable[SourceSentence], counts: deque[int], split: Split = BY_RULES, batch_size: int = 64
 ) -> Iterator[SourceSentence]:
     """
-    Parts raw texts into sentences, each with its offset and the white space around it; what has words already is one
+    Splits raw texts into sentences, each with its offset and the white space around it; a source with words is one
     sentence. The first sentence after an empty line begins a paragraph. The number of sentences of each source is
-    added to `counts` before the first of them is given. Several batches of texts are split together, so that those of
-    similar lengths can be.
+    appended to `counts` before the first of them is yielded. Several batches of texts are split together, so that a
+    model can batch texts of similar lengths.
     """
     for window in windows(sources, AHEAD * batch_size * USUAL, _size):
+        # Only raw texts are split, in one call, so that a model can batch them.
         found = iter(split([source.text or "" for source in window if source.is_text]))
         for source in window:
             if not source.is_text:
@@ -71,7 +73,7 @@ def split_texts(
 
 
 def parts_of(source: SourceSentence, spans: Spans) -> Iterator[SourceSentence]:
-    """The sentences of a text. Comments stay with the first."""
+    """Yields the sentences of a text. The comments go to the first."""
     text = source.text or ""
     starts = [start for start, _ in spans[1:]]
     metadata = source.metadata
@@ -81,6 +83,7 @@ def parts_of(source: SourceSentence, spans: Spans) -> Iterator[SourceSentence]:
             source,
             text=text[start:end],
             start=source.start + start,
+            # The last sentence also gets the white space after the whole text.
             spaces_after=spaces if following < len(text) else spaces + source.spaces_after,
             metadata=metadata,
         )
@@ -92,7 +95,7 @@ def _size(source: SourceSentence) -> int:
 
 
 def windows(items: Iterable[T], size: int, size_of: Callable[[T], int] = lambda _: 1) -> Iterator[list[T]]:
-    """Lists of items whose sizes add up to `size`. An error of the iterator is raised after the items before it."""
+    """Groups items into lists of total size `size`. An error of the iterator is raised after the items before it."""
     window: list[T] = []
     total = 0
     try:
@@ -103,6 +106,7 @@ def windows(items: Iterable[T], size: int, size_of: Callable[[T], int] = lambda 
                 yield window
                 window = []
                 total = 0
+    # Hand out the complete items first, so that their results are not lost.
     except Exception:
         yield window
         raise
@@ -110,9 +114,10 @@ def windows(items: Iterable[T], size: int, size_of: Callable[[T], int] = lambda 
 
 
 def regroup(values: Iterable[T], counts: deque[int]) -> Iterator[list[T]]:
-    """Groups results for the sentences of [`split_texts`] into a list for each text."""
+    """Groups the results for the sentences of [`split_texts`] by text."""
     group = []
     for value in values:
+        # Texts without sentences have no results that could trigger them.
         while counts[0] == 0:
             counts.popleft()
             yield []
@@ -121,13 +126,14 @@ def regroup(values: Iterable[T], counts: deque[int]) -> Iterator[list[T]]:
             counts.popleft()
             yield group
             group = []
+    # The remaining texts have no sentences either.
     yield from ([] for _ in counts)
 
 
 def warn_of_several(sources: Iterable[SourceSentence], better: str, line_breaks: str) -> Iterator[SourceSentence]:
     """
-    Passes sentences on. Warns of the first raw text that holds several sentences according to the rules, with these
-    `line_breaks`; `better` is what should split it.
+    Passes sentences through. Warns of the first raw text in which the rules, with these `line_breaks`, find several
+    sentences; `better` names the way to split it.
     """
     has_warned = False
     for source in sources:

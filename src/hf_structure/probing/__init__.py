@@ -1,1 +1,1 @@
-"""Inside of models: vectors, attention, head types."""
+"""Model internals: vectors, attention, head types."""

@@ -1,4 +1,4 @@
-"""The attention of language models to a sentence, beside the structure that they build."""
+"""The attention of language models to a sentence, with the structure that they build."""
 
 import copy
 from collections.abc import Sequence
@@ -36,23 +36,23 @@ def sentence_attention(
     trust_remote_code: bool = False,
 ) -> SentenceAttention:
     """
-    Attention of one head to a sentence, and what graph or tree the model builds of it, as in figure 3 of the GiLT
-    paper. A transformer grammar attends to its actions, too.
+    Returns the attention of one head to a sentence, and the graph or tree that the model builds of it, as in figure 3
+    of the GiLT paper. A transformer grammar attends to its actions, too.
 
     Args:
-        sentence (`str` or `list[str]`): A raw sentence, or its words (or what else [`~hf_structure.parse`] reads).
+        sentence (`str` or `list[str]`): A raw sentence, its words, or another form that [`~hf_structure.parse`] reads.
         model (`str`, `Path` or `PreTrainedModel`):
-            Short name, folder or Hub name of a causal language model, or a loaded one: one of this library, or any of
-            transformers' that can give its attention.
-        tokenizer, device, trust_remote_code: As for [`~hf_structure.parse`].
-        layer, head (`int`): Which layer, by default the last one, and which head, both from 1.
-        with_structure (`bool`): Whether a model that builds graphs or trees reads the likeliest one that it finds.
-        beam_size (`int`): How many of these are followed.
-        word_tokenizer (`str` or `Callable[[str], list[str]]`, *optional*): As for [`~hf_structure.score`].
+            Short name, folder or Hub name of a causal language model, or a loaded one, of this library, or of
+            transformers if it can return its attention.
+        tokenizer, device, trust_remote_code: See [`~hf_structure.parse`].
+        layer, head (`int`): Numbers of the layer, by default the last one, and the head, from 1.
+        with_structure (`bool`): If True, a model that builds graphs or trees reads the likeliest one that it finds.
+        beam_size (`int`): Number of graphs or trees explored.
+        word_tokenizer (`str` or `Callable[[str], list[str]]`, *optional*): See [`~hf_structure.score`].
 
     Raises:
-        ValueError: no such model, a model or layer without attention, a layer or head that there is not, a sentence
-            that is empty or too long for the model.
+        ValueError: an unknown model, a model or layer without attention, a layer or head number out of range, a
+            sentence that is empty or too long for the model.
     """
     model, tokenizer = load_model(model, tokenizer, device, *CAUSAL, trust_remote_code=trust_remote_code)
     abilities = abilities_of(model.config)
@@ -80,7 +80,7 @@ def sentence_attention(
 def _attention_maps(
     model: PreTrainedModel, ids: torch.Tensor, reading: dict, length: int
 ) -> list[torch.Tensor | None]:
-    """For each layer `(heads, length, length)`, or None. Raises `ValueError` if no layer has attention."""
+    """Attention of each layer, `(heads, length, length)` or None. Raises `ValueError` if no layer has attention."""
     outputs = with_eager_attention(model)(ids, output_attentions=True, use_cache=False, **reading)
     found = getattr(outputs, "attentions", None) or ()
     shape = (length, length)  # some models return something else as attention
@@ -91,7 +91,7 @@ def _attention_maps(
 
 
 def _choose(items: Sequence[torch.Tensor | None] | torch.Tensor, number: int, name: str) -> torch.Tensor:
-    """The layer or head of this number, from 1. Raises `ValueError` if there is none, or it has no attention."""
+    """Selects a layer or head by number, from 1. Raises `ValueError` if there is none, or it has no attention."""
     if not 1 <= number <= len(items):
         raise ValueError(f"there is no {name} {number}: the model has {len(items)}")
     chosen = items[number - 1]
@@ -102,10 +102,11 @@ def _choose(items: Sequence[torch.Tensor | None] | torch.Tensor, number: int, na
 
 def with_eager_attention(model: PreTrainedModel) -> PreTrainedModel:
     """
-    A model that computes attention eagerly, so that its weights are returned, with the tensors of the given one. That
-    one, which other threads may be using, stays as it is.
+    Returns a model that computes attention eagerly, so that it returns the weights, and shares the tensors of the
+    given model. The given model, which other threads may be using, is unchanged.
     """
-    hooks = [getattr(module, "_hf_hook", None) for module in model.modules()]  # of offloading, which hold tensors, too
+    # The hooks of offloading hold tensors, too.
+    hooks = [getattr(module, "_hf_hook", None) for module in model.modules()]
     shared = [*model.parameters(), *model.buffers(), *hooks]
     eager = copy.deepcopy(model, {id(each): each for each in shared})
     eager.set_attn_implementation("eager")

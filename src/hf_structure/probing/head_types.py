@@ -1,4 +1,4 @@
-"""Which dependency relations the attention heads of masked language models stand for, by a treebank."""
+"""Correlates the attention heads of masked language models with the dependency relations of a treebank."""
 
 from collections.abc import Collection, Iterable, Iterator
 from functools import partial
@@ -28,7 +28,7 @@ WINDOW = 16  # batches whose sentences are sorted by length together
 
 
 class Arcs(NamedTuple):
-    """A sentence as the model reads it, and the dependencies between its words, these from 0."""
+    """An encoded sentence, and the dependencies between its words, numbered from 0."""
 
     encoded: dict
     children: list[int]
@@ -48,23 +48,23 @@ def head_types(
     device: str | torch.device | None = None,
 ) -> HeadTypes:
     """
-    Pearson correlation of each head of a model with each relation of a treebank, in both directions (UDGN paper,
-    section 4.3 and appendix A.2).
+    Computes the Pearson correlation of each head of a model with each relation of a treebank, in both directions (UDGN
+    paper, section 4.3 and appendix A.2).
 
-    The data points are the dependencies of the treebank, but for roots, and for words that the model does not see. The
-    value of a head is, for a UDGN, with what probability it is chosen for the pair of words (eq. 12, before the
-    dependency mask); for a StructFormer or Transformer the weight with which one word attends to the other.
+    The data points are the dependencies of the treebank, except roots and words that the model does not see. The value
+    of a head is, in a UDGN, the probability that it is chosen for the pair of words (eq. 12, before the dependency
+    mask); in a StructFormer or Transformer, the attention weight from one word to the other.
 
     Args:
-        sentences (`Iterable[ConlluSentence]`): The treebank; it is read as a stream.
+        sentences (`Iterable[ConlluSentence]`): The treebank, read as a stream.
         model (`str`, `Path` or `PreTrainedModel`): A UDGN, or a StructFormer with either attention, of whole words.
-        tokenizer, device: As for [`~hf_structure.parse`].
-        ignore_labels (`Collection[str]`): Dependencies with these labels (or subtypes of them) are left out.
-        universal_labels (`bool`): Whether relations are taken without their subtype (`nsubj:pass` as `nsubj`).
+        tokenizer, device: See [`~hf_structure.parse`].
+        ignore_labels (`Collection[str]`): Dependencies with these labels (or subtypes of them) are ignored.
+        universal_labels (`bool`): If True, relations lose their subtype (`nsubj:pass` becomes `nsubj`).
         batch_size (`int`): Sentences that the model reads at once.
 
     Raises:
-        ValueError: no such model, another kind of model, no dependency to look at.
+        ValueError: an unknown model, another kind of model, no dependencies.
         SentenceError: a sentence without a tree, or one that is too long.
     """
     model, tokenizer = load_model(model, tokenizer, device, *MASKED)
@@ -110,7 +110,7 @@ def _arcs(
     if sentence.heads is None:
         raise ValueError("words without a head: there are no dependencies")
     encoded = encoder(SourceSentence(words=sentence.forms))
-    seen = {word: place for place, word in enumerate(np.flatnonzero(encoded["keep"]).tolist())}
+    seen = {word: index for index, word in enumerate(np.flatnonzero(encoded["keep"]).tolist())}
     scored = scored_words(len(sentence.forms), encoded["keep"], sentence.deprels, ignore_labels)
     pairs = [(word, sentence.heads[word] - 1) for word in scored if sentence.heads[word] - 1 in seen]
     labels = [sentence.deprels[word] for word, _ in pairs]
@@ -119,7 +119,7 @@ def _arcs(
 
 
 def _batches(trees: Iterator[Arcs], size: int) -> Iterator[list[Arcs]]:
-    """Batches of sentences of similar lengths, without those that have no dependency."""
+    """Makes batches of sentences of similar lengths, without sentences that have no dependencies."""
     trees = (tree for tree in trees if tree.labels)
     while window := list(islice(trees, size * WINDOW)):
         for batch in similar_length_batches([len(tree.encoded["input_ids"]) for tree in window], size):
@@ -127,18 +127,19 @@ def _batches(trees: Iterator[Arcs], size: int) -> Iterator[list[Arcs]]:
 
 
 def _weights(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """`(batch_size, layers, heads, L, L)`: receiving words in rows, sending words in columns."""
+    """Weights of all heads, `(batch_size, layers, heads, L, L)`: receiving words in rows, sending words in columns."""
     device = compute_device(model)
     words = {name: batch[name].to(device) for name in ("input_ids", "attention_mask")}
     if isinstance(model, StructFormerPreTrainedModel):
         return torch.stack(model.base_model(**words, output_attentions=True).attentions, dim=1)
     states = model.base_model(**words, output_hidden_states=True).hidden_states
-    unmasked = torch.ones(1, 1, 1, dtype=torch.float32, device=device)  # eq. 11 undone: the choice among heads alone
+    # A mask of ones undoes eq. 11 and leaves the choice among heads.
+    unmasked = torch.ones(1, 1, 1, dtype=torch.float32, device=device)
     return torch.stack(
         [layer.heads(state, unmasked)[1] for layer, state in zip(model.base_model.layers, states, strict=False)], dim=1
     )
 
 
 def _values(weights: torch.Tensor, receivers: list[int], senders: list[int]) -> np.ndarray:
-    """`(arcs, heads)` from `(heads, L, L)`."""
+    """Selects the weights of arcs, `(arcs, heads)`, from `(heads, L, L)`."""
     return weights[:, receivers, senders].T.cpu().double().numpy()

@@ -1,4 +1,4 @@
-"""What is inside of models, word by word, as arrays of numpy: for probes, and whatever else is computed from them."""
+"""Model internals, word by word, as numpy arrays for probes and other analyses."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,25 +34,25 @@ from hf_structure.text.tokenization import encode_subwords
 @dataclass(frozen=True)
 class WordArrays:
     """
-    What is inside of a model when it has read a sentence of `n` words. An array is None if it was not asked for, or if
-    the model has none.
+    Internals of a model for a sentence of `n` words. An array is None if it was not requested, or if the model has
+    none.
 
     Args:
         words (`list[str]`): The words that the model sees.
         keep (`np.ndarray` of shape `(all words,)`):
-            Which words of the sentence these are: a model trained without punctuation does not see it.
+            Mask of these words in the sentence: a model trained without punctuation does not see it.
         vectors (`np.ndarray` of shape `(layers + 1, n, hidden_size)`):
             Word vectors; the first are the embeddings below all layers.
         attention (`np.ndarray` of shape `(layers, heads, n, n)`):
-            `attention[l, h, i, j]` is how much word `i` attends to word `j`. What is missing to 1 goes to positions of
-            no word; the weights of a UDGN do not sum to 1.
+            `attention[l, h, i, j]` is the attention of word `i` to word `j`. Rows sum to less than 1 if some attention
+            goes to positions outside of words; the weights of a UDGN do not sum to 1.
         arcs (`np.ndarray` of shape `(n, n + 1)`):
             `arcs[i, h]` is the probability that word `h` (from 1; 0 is the root) is a head of word `i + 1`: the
             marginals of [`~hf_structure.parse`].
         tapes (`dict[str, np.ndarray]`, arrays of shape `(n, n)`):
-            What structures say of word `j` when word `i` has been read, `tapes[name][i, j]`, 0 where `j` is after `i`.
-            GiLT: `degree`, `distance` and `depth`. Pushdown-LM: `depth`. Transformer grammars: `position`, the
-            relative one, and `visible`.
+            Structural features of word `j` once word `i` has been read, `tapes[name][i, j]`, 0 if `j` is after `i`.
+            GiLT: `degree`, `distance` and `depth`. Pushdown-LM: `depth`. Transformer grammars: the relative
+            `position`, and `visible`.
     """
 
     words: list[str]
@@ -80,32 +80,32 @@ def word_arrays(
     progress: bool = False,
 ) -> WordArrays | list[WordArrays]:
     """
-    Word vectors, attention, probabilities of arcs and tapes of any model of this library, or of a language model of
-    transformers, with the words that they belong to. Padding and the other sentences of a batch change nothing.
+    Returns word vectors, attention, arc probabilities and tapes of any model of this library, or of a language model
+    of transformers, aligned with words. Padding and the other sentences of a batch change nothing.
 
-    A model that builds structures as it reads (GiLT, Pushdown-LM, transformer grammars) reads the likeliest that its
-    beam finds; an `RNGTransformerForParsing` with graph input reads the tree that it predicts. A
-    `G2GTransformerForParsing` reads the first state in which it decides: two words on the stack, the others in the
-    buffer, and no arcs.
+    A model that builds structures as it reads (GiLT, Pushdown-LM, transformer grammars) reads the likeliest structure
+    that its beam finds; an `RNGTransformerForParsing` with graph input reads the tree that it predicts. A
+    `G2GTransformerForParsing` reads its first decision state: two words on the stack, the others in the buffer, and no
+    arcs.
 
     Args:
-        sentences (`str`, `list[str]`, `list[list[str]]` or an iterable): As for [`~hf_structure.parse`].
+        sentences (`str`, `list[str]`, `list[list[str]]` or an iterable): See [`~hf_structure.parse`].
         model (`str`, `Path` or `PreTrainedModel`): Short name, folder or Hub name of a model, or a loaded one.
-        arrays (`Collection[str]`): Which of `"vectors"`, `"attention"`, `"arcs"` and `"tapes"`; all by default.
+        arrays (`Collection[str]`): Some of `"vectors"`, `"attention"`, `"arcs"` and `"tapes"`; all by default.
         pooling (`"mean"`, `"first"` or `"last"`):
-            Which vector a word of several pieces has: the mean of theirs, or that of one of them. Its attention to
-            others is pooled in the same way; the attention to it is always the sum over its pieces.
-        tokenizer, punctuation, device, trust_remote_code: As for [`~hf_structure.parse`].
-        beam_size (`int`, *optional*): Structures followed, 16 by default; in models with a beam.
-        word_tokenizer (`str` or `Callable[[str], list[str]]`, *optional*): As for [`~hf_structure.score`].
-        batch_size (`int`): Sentences that the model reads at once, at most.
-        progress (`bool`): Whether to show a progress bar.
+            Vector of a word of several pieces: the mean of the pieces' vectors, or one of them. The word's attention
+            to others is pooled in the same way; the attention to it is always the sum over its pieces.
+        tokenizer, punctuation, device, trust_remote_code: See [`~hf_structure.parse`].
+        beam_size (`int`, *optional*): For models with a beam: number of structures explored, 16 by default.
+        word_tokenizer (`str` or `Callable[[str], list[str]]`, *optional*): See [`~hf_structure.score`].
+        batch_size (`int`): Maximum number of sentences in a batch.
+        progress (`bool`): Shows a progress bar.
 
     Returns:
-        [`WordArrays`] for one sentence, else a list of them, in the order given.
+        [`WordArrays`] for one sentence, else a list of them, in input order.
 
     Raises:
-        ValueError: no such model, array or pooling, a beam for a model without.
+        ValueError: an unknown model, array or pooling, a beam for a model without one.
         SentenceError: a sentence that is empty or too long for the model.
     """
     if pooling not in POOLING:
@@ -125,11 +125,11 @@ def word_arrays(
     eager = with_eager_attention(model)
     read = partial(_read_batch, model=eager, arrays=arrays, beam_size=beam_size, first=first)
     with tqdm(total=len(encoded), unit=" sentences", disable=not progress) as bar:
-        for places in similar_length_batches([len(each["input_ids"]) for each in encoded], batch_size):
-            chosen = [encoded[place] for place in places]
-            for place, values in zip(places, _pooled(chosen, *read(chosen), arrays, pooling), strict=True):
-                found[place] = values
-            bar.update(len(places))
+        for indices in similar_length_batches([len(each["input_ids"]) for each in encoded], batch_size):
+            chosen = [encoded[index] for index in indices]
+            for index, values in zip(indices, _pooled(chosen, *read(chosen), arrays, pooling), strict=True):
+                found[index] = values
+            bar.update(len(indices))
     return found[0] if is_one else found
 
 
@@ -147,7 +147,7 @@ def _load(
 
 
 def _encoding(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-    """How words become ids, where a language model without structures was trained on others."""
+    """Options of the encoder for a language model without structures, which was trained on other words."""
     abilities = abilities_of(model.config)
     if not abilities.structures and not is_masked(model):
         return {"encode_words": encode_subwords}
@@ -160,7 +160,7 @@ def _encoding(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> dic
 def _read_batch(
     encoded: list[Mapping[str, Any]], model: Any, arrays: Collection[str], beam_size: int | None, first: int
 ) -> tuple[StructureReading, torch.Tensor | None]:
-    """How the model has read encoded sentences, whose words count from `first`, and its probabilities of arcs."""
+    """Runs the model on encoded sentences, whose words count from `first`; also returns its arc probabilities."""
     abilities = abilities_of(model.config)
     decoded: Any = None
     wants_arcs = "arcs" in arrays and abilities.marginals
@@ -198,16 +198,16 @@ def _pooled(
     arrays: Collection[str],
     pooling: str,
 ) -> Iterator[WordArrays]:
-    """The arrays of each sentence of a batch."""
+    """Pools the outputs for a batch into the arrays of each sentence."""
     number = torch.arange(1, int(reading.word_ids.max()) + 1, device=reading.word_ids.device)
     members = reading.word_ids.unsqueeze(1) == number.unsqueeze(1)  # (B, n, L)
-    places = torch.arange(members.shape[2], device=members.device)
-    last = torch.where(members, places, -1).amax(2).clamp(min=0)  # (B, n)
+    positions = torch.arange(members.shape[2], device=members.device)
+    last = torch.where(members, positions, -1).amax(2).clamp(min=0)  # (B, n)
     weights = members.float()
     if pooling == "first":
         weights *= members.cumsum(2) == 1
     elif pooling == "last":
-        weights *= places == last.unsqueeze(2)  # (B, n, L)
+        weights *= positions == last.unsqueeze(2)  # (B, n, L)
     weights /= weights.sum(2, keepdim=True).clamp(min=1)
     vectors = attention = tapes = None
     if "vectors" in arrays:
@@ -232,9 +232,9 @@ def _pooled(
         )
 
 
-def _attention_maps(outputs: Any, wanted: bool) -> list[torch.Tensor] | None:
-    """The attention of each layer, `(batch_size, heads, L, L)`; None if it is not wanted, or a layer gives none."""
-    maps = getattr(outputs, "attentions", None) if wanted else None
+def _attention_maps(outputs: Any, requested: bool) -> list[torch.Tensor] | None:
+    """Attention of each layer, `(batch_size, heads, L, L)`; None if not requested, or if a layer returns none."""
+    maps = getattr(outputs, "attentions", None) if requested else None
     length = outputs.hidden_states[0].shape[1]
     if not maps or any(each is None or each.shape[2:] != (length, length) for each in maps):
         return None

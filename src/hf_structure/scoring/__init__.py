@@ -1,1 +1,1 @@
-"""Probabilities of text."""
+"""Probabilities and surprisals of text."""

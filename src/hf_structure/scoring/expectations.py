@@ -1,21 +1,22 @@
 """
-What a causal language model expects before each token, beyond the probability of the one that comes.
+Expectations of a causal language model before each token, beyond the probability of the actual next token.
 
-In the vocabulary of GPT-2 and many others a space is part of the token after it. The tokens of a word then say that it
-has begun, not that it has ended: "a cat" is all that "a category" begins with. What tells that a word w after a
-context c has ended is the next token, which begins with a space. With B, the tokens that do, and P_B(x), their
-probability after x, the surprisal of the word becomes
+In the vocabulary of GPT-2 and many others a space is part of the token after it. The tokens of a word then show that
+it has begun, not that it has ended: "a cat" is also the beginning of "a category". The next token shows that a word w
+after a context c has ended, because it begins with a space. Let B be the tokens that begin with a space, and P_B(x)
+their probability after x. Then the surprisal of the word becomes
 
     s'(w | c) = s(w | c) + log P_B(c) - log P_B(c w)
 
-The corrections of neighbouring words cancel out, so that a sentence's surprisal changes at its ends only.
+The corrections of adjacent words cancel out, so that a sentence's surprisal changes only at its ends.
 
-- Oh and Schuler 2024 ("oh-schuler"): a first word without a space has no term for c, the end of the sentence none.
-- Pimentel and Meister 2024 ("pimentel-meister"): the end token is in B, and a first word without a space has the
-  probability of tokens that begin with none in the place of P_B(c).
+- Oh and Schuler 2024 ("oh-schuler"): a first word without a space has no term for c, and the end of the sentence has
+  no correction.
+- Pimentel and Meister 2024 ("pimentel-meister"): the end token is in B. For a first word without a space, the
+  probability of tokens without a leading space replaces P_B(c).
 
-A search predicts by several structures z, with weights p(z | x): a token has the probability sum_z p(z | x) p(token |
-x, z), and P_B and the entropy are those of this mixture.
+A search predicts with several structures z, with weights p(z | x): a token has the probability sum_z p(z | x) p(token
+| x, z). P_B and the entropy are computed from this mixture.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,17 +30,17 @@ from hf_structure.modules.structured_lm.hypotheses import Hypotheses
 from hf_structure.parsing.options import CORRECTIONS
 from hf_structure.text.tokenization import word_start_mask
 
-BEGINS, OPENS, ENTROPY, STRUCTURE_ENTROPY = range(4)  # the columns of expectations
-_ROWS = 256  # hypotheses of which the distributions over tokens are computed at a time
+BEGINS, OPENS, ENTROPY, STRUCTURE_ENTROPY = range(4)  # columns of the expectations
+_ROWS = 256  # hypotheses whose distributions over tokens are computed at a time
 
 
 def boundary_sets(
     tokenizer: PreTrainedTokenizerBase, vocab_size: int, correction: str | None, end: int
 ) -> torch.Tensor:
     """
-    `(2, vocab_size)`: the tokens that are B in a correction, and those by whose probability a word that begins with
-    none of them is divided. `end` is the end token. Raises `ValueError` for no such correction, or a tokenizer of
-    which no token begins with a space.
+    Returns two masks of tokens, `(2, vocab_size)`, for a correction: B, and the tokens whose probability replaces
+    P_B(c) before a word that does not begin with one of B. `end` is the end token. Raises `ValueError` for an unknown
+    correction, or a tokenizer without tokens that begin with a space.
     """
     starts = torch.zeros(vocab_size, dtype=torch.bool)
     spaces = word_start_mask(tokenizer)[:vocab_size]
@@ -59,8 +60,8 @@ def boundary_sets(
 
 def expectations(log_probs: torch.Tensor, sets: torch.Tensor) -> torch.Tensor:
     """
-    `(..., 3)`: of log-probabilities of tokens `(..., vocab_size)` the logarithms of the probabilities of both `sets`,
-    and the entropy in nats.
+    Reduces log-probabilities of tokens `(..., vocab_size)` to `(..., 3)`: the log-probabilities of both `sets`, and
+    the entropy in nats.
     """
     columns = [log_probs.masked_fill(~tokens, -torch.inf).logsumexp(-1) for tokens in sets.to(log_probs.device)]
     columns.append(torch.special.entr(log_probs.exp()).sum(-1))
@@ -69,9 +70,9 @@ def expectations(log_probs: torch.Tensor, sets: torch.Tensor) -> torch.Tensor:
 
 class SearchWatch:
     """
-    Watches a beam search in a batch, and keeps what it expects before each token: the `values` `(batch_size, seq_len,
-    4)` are [`expectations`] with `sets`, see [`boundary_sets`], and the entropy of the structures that predict the
-    token.
+    Observes the beam search of a batch, and records its expectations before each token: `values`, of shape
+    `(batch_size, seq_len, 4)`, are the [`expectations`] with `sets`, see [`boundary_sets`], and the entropy of the
+    structures that predict the token.
     """
 
     def __init__(self, sets: torch.Tensor, batch_size: int, seq_len: int):
@@ -79,9 +80,10 @@ class SearchWatch:
         self.values = torch.zeros(batch_size, seq_len, 4, dtype=torch.float32)
 
     def __call__(
-        self, group: torch.Tensor, place: int, alike: torch.Tensor, beam: Beam, hypotheses: Hypotheses
+        self, group: torch.Tensor, position: int, alike: torch.Tensor, beam: Beam, hypotheses: Hypotheses
     ) -> None:
-        if _predict_of(type(hypotheses)) is not _predict_of(Hypotheses):  # it makes choices before a token comes
+        # A search that makes choices before each token has no distribution over tokens.
+        if _predict_of(type(hypotheses)) is not _predict_of(Hypotheses):
             raise ValueError("this model has no single distribution over next tokens: no correction and no entropy")
         batch = len(group)
         weights = (beam.log_probs - beam.masses(batch)[beam.sentences]).exp()  # (rows,)
@@ -92,7 +94,7 @@ class SearchWatch:
             mixture.index_add_(0, beam.sentences[rows], weights[rows, None] * probs)  # (batch, vocab_size)
         structures = weights.new_zeros(batch).index_add(0, beam.sentences, torch.special.entr(weights))  # (batch,)
         values = torch.cat([expectations(mixture.log(), self.sets), structures[:, None]], -1)  # (batch, 4)
-        self.values[group.cpu(), place] = values[alike].cpu()  # (group, 4)
+        self.values[group.cpu(), position] = values[alike].cpu()  # (group, 4)
 
 
 def _predict_of(kind: type[Hypotheses]) -> Any:
@@ -100,21 +102,22 @@ def _predict_of(kind: type[Hypotheses]) -> Any:
 
 
 def word_starts(word_ids: Sequence[int]) -> list[int]:
-    """The places of the first token of each word, and that of the end token."""
-    return [place for place in range(1, len(word_ids)) if word_ids[place] != word_ids[place - 1]]
+    """Positions of the first token of each word, and of the end token."""
+    return [position for position in range(1, len(word_ids)) if word_ids[position] != word_ids[position - 1]]
 
 
 def corrected(
     encoded: Mapping[str, Any], log_probs: Sequence[float], expected: Sequence[Sequence[float]], sets: torch.Tensor
 ) -> list[float]:
     """
-    Log-probabilities of all tokens but the first of a sentence, of which the first token of each word is divided by
-    the probability that a word begins, and the last one multiplied by the probability that the next one does.
+    Corrects the log-probabilities of all tokens but the first of a sentence: the probability of the first token of
+    each word is divided by the probability that a word begins, and the last token's multiplied by the probability that
+    the next word begins.
     """
     found = list(log_probs)
-    for place in word_starts(encoded["word_ids"]):
-        before = BEGINS if sets[0, encoded["input_ids"][place]] else OPENS
-        found[place - 1] -= expected[place - 1][before]
-        if place > 1:
-            found[place - 2] += expected[place - 1][BEGINS]
+    for position in word_starts(encoded["word_ids"]):
+        before = BEGINS if sets[0, encoded["input_ids"][position]] else OPENS
+        found[position - 1] -= expected[position - 1][before]
+        if position > 1:
+            found[position - 2] += expected[position - 1][BEGINS]
     return found

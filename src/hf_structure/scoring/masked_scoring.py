@@ -1,9 +1,9 @@
 """
 Pseudo-log-likelihoods of sentences by masked language models (Salazar et al. 2020).
 
-Each token is masked in its own copy of the sentence, where its log-probability is read off. In a word of several
-pieces, the later ones are masked with it (Kauf and Ivanova 2023, "within-word left-to-right"): otherwise a piece is
-predictable from the rest of its word, and long rare words come out too likely.
+Each token is masked in its own copy of the sentence to read its log-probability. In a word of several pieces, the
+later pieces are masked with it (Kauf and Ivanova 2023, "within-word left-to-right"): otherwise a piece is predictable
+from the rest of its word, and long rare words become too likely.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,9 +30,9 @@ def encode_masked(
     ends: tuple[list[int], list[int]],
 ) -> dict[str, Any]:
     """
-    A sentence (`text`), its words and their places in it (`words`, `word_spans`), `input_ids` with the tokenizer's
-    special tokens, and `word_ids`, the word of each token from 1, 0 for special ones. Punctuation is left out where
-    the model was trained without. `split` splits a string into words; `ends` are the tokenizer's [`special_ends`].
+    Returns the `text` of a sentence, its `words` and their `word_spans`, `input_ids` with the tokenizer's special
+    tokens, and `word_ids`, the word of each token from 1, 0 for special tokens. Punctuation is left out if the model
+    was trained without it. `split` splits a string into words; `ends` are the tokenizer's [`special_ends`].
 
     Raises `EmptySentenceError` for a sentence without words, and `ValueError` for an empty word or a tokenizer that is
     not fast.
@@ -46,6 +46,7 @@ def encode_masked(
     keep = seen_mask(words, tokenizer)
     words = list(compress(words, keep))
     spans = spans and list(compress(spans, keep))
+    # A word-level vocabulary has one id a word, whatever the tokenizer would do with raw text.
     if is_word_level(tokenizer):
         pieces = [[number] for number in encode_words(words, tokenizer)]
     else:
@@ -62,11 +63,12 @@ def encode_masked(
 
 
 def special_ends(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
-    """The special tokens that a tokenizer puts before and after a text, such as [CLS] and [SEP]."""
+    """Special tokens that a tokenizer adds before and after a text, such as [CLS] and [SEP]."""
     encoding = tokenizer("a", return_special_tokens_mask=True)
     ids = encoding["input_ids"]
     mask = encoding["special_tokens_mask"]
-    if all(mask):  # "a" itself is unknown
+    # The mask hides the ends then; they are found by comparing lengths, with the odd token in front.
+    if all(mask):  # the probe "a" itself is unknown
         plain = len(tokenizer("a", add_special_tokens=False)["input_ids"])
         begin = (len(ids) - plain + 1) // 2
         return ids[:begin], ids[begin + plain :]
@@ -84,14 +86,15 @@ def pseudo_log_probs(
     progress: bool = False,
 ) -> list[list[float]]:
     """
-    Log-probabilities in nats of the tokens that belong to words, each masked, given the others, in each sentence (see
-    [`encode_masked`]). `masking` says whether the later pieces of a word are masked with each of its pieces
-    (`"within_word"`) or not (`"original"`). A batch has `max_tokens`, padding counted; a copy of a sentence is not
+    Yields for each sentence (see [`encode_masked`]) the log-probabilities in nats of the tokens of words, each masked,
+    given the others. With the `masking` `"within_word"`, the later pieces of a word are masked with each of its
+    pieces; with `"original"`, they are not. A batch has `max_tokens`, including padding; a copy of a sentence is never
     split.
     """
     copies = []
     for number, sentence in enumerate(sentences):
         copies += [(number, position) for position, word in enumerate(sentence["word_ids"]) if word]
+    # Copies of all sentences are batched together, so that lengths in a batch are similar.
     lengths = [len(sentences[number]["input_ids"]) for number, _ in copies]
     results = [[0.0] * len(sentence["word_ids"]) for sentence in sentences]
     with tqdm(total=len(copies), unit=" tokens", disable=not progress) as bar:
@@ -111,8 +114,9 @@ def pseudo_log_probs(
 def _log_probs(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, items: Sequence[tuple[Mapping, int]], masking: str
 ) -> torch.Tensor:
-    """`(items,)`: the log-probability of the token at a position of each sentence."""
+    """Log-probabilities `(items,)` of the token at a position of each sentence."""
     mask = cast(int, tokenizer.mask_token_id)
+    # Padding is masked out, so the mask token will do if there is no padding token.
     pad = mask if tokenizer.pad_token_id is None else cast(int, tokenizer.pad_token_id)
     masked = [_mask(sentence, position, masking, mask) for sentence, position in items]
     inputs = {"input_ids": pad_words(masked, pad), "attention_mask": pad_words([[1] * len(row) for row in masked], 0)}
@@ -121,15 +125,17 @@ def _log_probs(
     rows = range(len(items))
     positions = [position for _, position in items]
     targets = [sentence["input_ids"][position] for sentence, position in items]
+    # Select the positions before the softmax, which is expensive over a vocabulary.
     logits = logits[rows, positions].float()  # (items, vocab_size)
     return logits[rows, targets] - logits.logsumexp(1)  # (items,)
 
 
 def _mask(sentence: Mapping[str, Any], position: int, masking: str, mask_token_id: int) -> list[int]:
-    """The tokens of a sentence, with one of them, or the rest of its word, masked."""
+    """Masks one token of a sentence, or also the rest of its word."""
     ids = list(sentence["input_ids"])
     words = sentence["word_ids"]
     end = position + 1
+    # Within a word, only the later pieces: the earlier ones are context, as in left-to-right generation.
     while masking == "within_word" and end < len(ids) and words[end] == words[position]:
         end += 1
     ids[position:end] = [mask_token_id] * (end - position)

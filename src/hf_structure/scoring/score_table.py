@@ -1,4 +1,4 @@
-"""Scores of sentences as a table, with a word or a region in each row."""
+"""Tables of scores, with a word or a region in each row."""
 
 import math
 import os
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
 
     from hf_structure.scoring.scoring import SentenceScore
 
-ROWS = ("words", "regions")  # what has a row
-_PLACES = {"words": "word_id", "regions": "region_id"}
+ROWS = ("words", "regions")  # units with a row each
+_ID_COLUMNS = {"words": "word_id", "regions": "region_id"}
 _TEXTS = {"words": "word", "regions": "text"}
-# What is known of a word that is scored, some of it if it is asked for.
+# Values of a scored word, some of them optional.
 _NAMES = ("pieces", "tokens", "unknown", "surprisal", "surprisal_bits", "entropy", "entropy_reduction")
 _NAMES += ("structure_entropy", "structure_entropy_reduction")
-_LOADING = ("tokenizer", "device", "revision", "trust_remote_code")  # options of `score` that models are loaded with
+_LOADING = ("tokenizer", "device", "revision", "trust_remote_code")  # options of `score` for loading the model
 Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """What makes the rows of a table."""
+    """The layout of a table; makes its rows."""
 
-    rows: str = "words"  # what has a row
-    has_regions: bool = False  # whether sentences have regions
-    model_words: bool = False  # whether words are those that the model reads, or what stands between white space
-    beam_sizes: Sequence[int | None] = (None,)  # of several, columns end in theirs: `surprisal_beam_20`
-    has_structures: bool = False  # whether the model follows structures
-    correction: str | None = None  # that surprisals have
-    entropy: bool = False  # whether scores have entropies
+    rows: str = "words"  # units with a row each
+    has_regions: bool = False  # sentences have regions
+    model_words: bool = False  # words are the model's; otherwise they are separated by white space
+    beam_sizes: Sequence[int | None] = (None,)  # if several, columns get a suffix: `surprisal_beam_20`
+    has_structures: bool = False  # the model searches over structures
+    correction: str | None = None  # of the surprisals
+    entropy: bool = False  # scores have entropies
 
     def __post_init__(self):
         if self.rows not in ROWS:
@@ -49,8 +49,8 @@ class ScoreTable:
             raise ValueError("there are no regions: say where they are")
 
     def columns(self) -> list[str]:
-        """The names of the columns, without those of the items."""
-        names = ["sentence_id", _PLACES[self.rows]]
+        """Names of the table's own columns, without the items' columns."""
+        names = ["sentence_id", _ID_COLUMNS[self.rows]]
         names += ["region"] * self.has_regions
         names += [_TEXTS[self.rows], "start", "end", "pieces", "tokens", "unknown"]
         names += ["correction"] * (self.correction is not None)
@@ -66,37 +66,37 @@ class ScoreTable:
     def _suffix(self, size: int | None) -> str:
         return f"_beam_{size}" if len(self.beam_sizes) > 1 else ""
 
-    def check(self, names: Iterable[str], place: str) -> None:
-        """Raises `ValueError` if a column of items has the name of one of the table."""
+    def check(self, names: Iterable[str], location: str) -> None:
+        """Raises `ValueError` if a column of the items, read at this `location`, has the name of one of the table."""
         if twice := set(names) & set(self.columns()):
-            raise ValueError(f"{place}: the table has a column {min(twice)!r} of its own: rename that of the items")
+            raise ValueError(f"{location}: the table has a column {min(twice)!r} of its own: rename that of the items")
 
     def rows_of(
         self, number: int, item: ItemSentence, scores: Sequence["SentenceScore | None"]
     ) -> Iterator[dict[str, Any]]:
         """
-        The rows of the sentence of this number, given its scores, one for each beam, or None if it was left out. What
-        is not scored is None.
+        Yields the rows of a sentence with this number. Its scores are one for each beam, None if it was skipped.
+        Values that are not scored are None.
 
-        Raises `ValueError` for words of the model that are no parts of the sentence, or a word that reaches over the
-        end of a region.
+        Raises `ValueError` if words of the model do not match the sentence, or a word crosses the end of a region.
         """
         parts = self._parts(item, scores[0])
         values = [list(self._values_of(item, [span for _, span in parts], scored)) for scored in scores]
-        for place, (region, (start, end)) in enumerate(parts, start=1):
-            row = {**item.columns, "sentence_id": number, _PLACES[self.rows]: place}
+        for index, (region, (start, end)) in enumerate(parts, start=1):
+            row = {**item.columns, "sentence_id": number, _ID_COLUMNS[self.rows]: index}
             if self.has_regions:
                 row["region"] = region
             row |= {_TEXTS[self.rows]: item.text[start:end], "start": start, "end": end}
-            row |= {name: values[0][place - 1][name] for name in ("pieces", "tokens", "unknown")}
+            # Pieces and counts do not depend on the beam.
+            row |= {name: values[0][index - 1][name] for name in ("pieces", "tokens", "unknown")}
             if self.correction is not None:
                 row["correction"] = self.correction
             for size, found in zip(self.beam_sizes, values, strict=True):
-                row |= {name + self._suffix(size): found[place - 1][name] for name in self._values()}
+                row |= {name + self._suffix(size): found[index - 1][name] for name in self._values()}
             yield row
 
     def _parts(self, item: ItemSentence, scored: "SentenceScore | None") -> list[tuple[str | None, Span]]:
-        """The words or regions of a sentence: the name of the region, and start and end in the text."""
+        """Words or regions of a sentence: the name of the region, and start and end in the text."""
         if self.rows == "regions":
             return [(region.name, (region.start, region.end)) for region in item.regions]
         spans = item.word_spans()
@@ -107,11 +107,12 @@ class ScoreTable:
     def _values_of(
         self, item: ItemSentence, spans: Sequence[Span], scored: "SentenceScore | None"
     ) -> Iterator[dict[str, Any]]:
-        """What the words of the model give that begin in each of several spans of a sentence."""
+        """Combines, for each of several spans of a sentence, the values of the model's words that begin in it."""
         members = [[] for _ in spans]
         starts = [start for start, _ in spans]
         for word, span in enumerate(() if scored is None else _spans(scored)):
             if self.rows == "regions":
+                # Called for its error: a word must not cross the end of a region.
                 _region_name(item, *span)
             if (part := bisect_right(starts, span[0]) - 1) >= 0 and span[0] < spans[part][1]:
                 members[part].append(word)
@@ -129,7 +130,7 @@ def _spans(scored: "SentenceScore") -> list[Span]:
 
 
 def _region_name(item: ItemSentence, start: int, end: int) -> str | None:
-    """The region of a word; None where there is none."""
+    """The region of a word; None if it is in no region."""
     region = next((region for region in item.regions if region.start <= start < region.end), None)
     if region is not None and end > region.end:
         raise ValueError(f"the word {item.text[start:end]!r} reaches over the end of region {region.name!r}")
@@ -137,16 +138,17 @@ def _region_name(item: ItemSentence, start: int, end: int) -> str | None:
 
 
 def _sums(scored: "SentenceScore", words: Sequence[int]) -> dict[str, Any]:
-    """What some words of a sentence that follow each other, numbered from 0, give together."""
-    tokens = [place for place, word in enumerate(scored.word_ids) if word - 1 in words]
-    surprisal = math.fsum(scored.token_surprisals[place] for place in tokens)
+    """Combines the values of consecutive words of a sentence, numbered from 0."""
+    tokens = [position for position, word in enumerate(scored.word_ids) if word - 1 in words]
+    surprisal = math.fsum(scored.token_surprisals[position] for position in tokens)
     found = {
-        "pieces": " ".join(scored.tokens[place] for place in tokens),
+        "pieces": " ".join(scored.tokens[position] for position in tokens),
         "tokens": len(tokens),
         "unknown": int(any(scored.unknown[word] for word in words)),
         "surprisal": surprisal,
         "surprisal_bits": surprisal / math.log(2),
     }
+    # Entropies are stored before the first word and after each word: `word + 1` is after the word.
     entropies = {"entropy": scored.entropies, "structure_entropy": scored.structure_entropies}
     for name, values in entropies.items():
         if values is not None:
@@ -156,7 +158,7 @@ def _sums(scored: "SentenceScore", words: Sequence[int]) -> dict[str, Any]:
 
 
 class AlikeSentences:
-    """Finds sentences of an item that are different to a reader, and the same to the model."""
+    """Finds sentences of an item that differ for a reader, but not for the model."""
 
     def __init__(self):
         self._seen: dict[tuple, dict[str, str]] = {}
@@ -164,11 +166,12 @@ class AlikeSentences:
     def add(self, number: int, item: ItemSentence, scored: "SentenceScore | None") -> None:
         """Adds a sentence with its number and score."""
         if scored is not None and "item" in item.columns:
+            # Sentences of an item with equal tokens are the same sentence for the model.
             texts = self._seen.setdefault((item.columns["item"], *scored.tokens), {})
             texts.setdefault(item.text, str(item.columns.get("condition", f"sentence {number}")))
 
     def message(self) -> str | None:
-        """What to tell users; None where there is nothing."""
+        """Warning for users; None if no sentences were found."""
         found = {item: texts.values() for (item, *_), texts in self._seen.items() if len(texts) > 1}
         if not found:
             return None
@@ -193,44 +196,44 @@ def score_table(
     **options: Any,
 ) -> "pandas.DataFrame":
     """
-    Scores sentences, as [`score`] does, and gives a data frame with a word in each row.
+    Scores sentences like [`score`], and returns a data frame with a word in each row.
 
     Args:
         items (data frame, `str`, `Path`, or iterable):
-            A data frame or a `.csv` or `.tsv` file with a sentence in each row; or dictionaries that are such rows, or
-            sentences.
+            A data frame or a `.csv` or `.tsv` file with a sentence in each row; or an iterable of such rows as
+            dictionaries, or of sentences.
         model (`str`, `Path` or `PreTrainedModel`, defaults to `"gilt-en"`): See [`score`].
-        rows (`"words"` or `"regions"`): What has a row; the surprisals of a region's words are added up.
+        rows (`"words"` or `"regions"`): Units with a row each; the surprisals of a region's words are added up.
         sentence (`str`): The column of the sentences.
-        regions (`Sequence[str]`): Columns with the regions of sentences, which are their texts with single spaces.
-        region_mark (`str`, *optional*): What stands between the regions of a sentence, say `"/"`.
+        regions (`Sequence[str]`): Columns with the regions of sentences, which are joined with single spaces.
+        region_mark (`str`, *optional*): Separator between the regions of a sentence, say `"/"`.
         critical (`str`, *optional*):
             A column with the number of the critical word, from 1: the region of a word is its distance from there.
         model_words (`bool`):
-            Whether words are those that the model reads (of `can't`, say, `ca` and `n't`). By default they are what
-            stands between white space, with punctuation attached, and a word's surprisal is the sum of its parts'.
+            If True, words are the model's (`ca` and `n't` for `can't`). By default words are separated by white space,
+            with punctuation attached, and a word's surprisal is the sum of its parts'.
         beam_size (`int` or `Sequence[int]`, *optional*):
-            See [`score`]; of several there are columns for each: `surprisal_beam_1`, `surprisal_beam_20`.
-        options: Others of [`score`], such as `correction` and `entropy`.
+            See [`score`]; several sizes have columns of their own: `surprisal_beam_1`, `surprisal_beam_20`.
+        options: Other options of [`score`], such as `correction` and `entropy`.
 
     Returns:
         `pandas.DataFrame`: The columns of the items, and
 
-        - `sentence_id`, `word_id`: numbers from 1. `word`: as it stands in the sentence. `start`, `end`: its place
-          there. With `rows="regions"`: `region_id`, `text`.
+        - `sentence_id`, `word_id`: numbers from 1. `word`: as spelled in the sentence. `start`, `end`: its offsets.
+          With `rows="regions"`: `region_id`, `text`.
         - `region`: its name.
-        - `pieces`, `tokens`: the tokens that are scored, and how many.
+        - `pieces`, `tokens`: the scored tokens, and their number.
         - `unknown`: 1 if one of them is the unknown token, else 0.
-        - `surprisal`, `surprisal_bits`: the sum of its tokens' in nats and in bits. Missing, and never 0, for what is
-          not scored: words of sentences that are left out, and punctuation that a model does not read.
+        - `surprisal`, `surprisal_bits`: the sum of its tokens' in nats and in bits. Missing, never 0, for words that
+          are not scored: words of skipped sentences, and punctuation that a model does not read.
         - `correction`: its name, if there is one.
-        - `entropy`, `structure_entropy`: after the word, if they are asked for. `entropy_reduction`: before the word
+        - `entropy`, `structure_entropy`: after the word, with `entropy=True`. `entropy_reduction`: before the word
           minus after it.
 
     Raises:
-        ImportError: there is no pandas.
-        ValueError: what [`score`] raises; no such column, a column with a name of the table's own, a word that reaches
-            over the end of a region.
+        ImportError: pandas is not installed.
+        ValueError: see [`score`]; also an unknown column, a column with a name of the table's own, a word that crosses
+            the end of a region.
     """
     try:
         import pandas
@@ -276,10 +279,10 @@ def _read(items: Any, layout: ItemLayout, table: ScoreTable) -> Iterator[ItemSen
         rows: Iterable = read_item_rows(items)
     else:
         rows = ((f"row {number}", row) for number, row in enumerate(read_batch(items), start=1))
-    for place, row in rows:
+    for location, row in rows:
         if isinstance(row, Mapping):
-            table.check(row, place)
-            yield layout.read(row, place)
+            table.check(row, location)
+            yield layout.read(row, location)
         elif isinstance(row, str):
             yield ItemSentence(row)
         else:

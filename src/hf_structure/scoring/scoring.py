@@ -1,13 +1,12 @@
 """
-Probabilities of sentences and surprisals of their tokens and words, by any language model.
+Computes probabilities of sentences and surprisals of their tokens and words with any language model.
 
-A sentence begins with the beginning token of the tokenizer (where there is none, as in GPT-2's, with its end token),
-which is given and never scored, so that every token of the sentence has a surprisal. The end token is scored with
-models whose training data ended in it: those of this library, GiLT and its baselines. Logarithms are natural ones:
-`log_prob` and surprisals are in nats (a bit is 0.693 of them).
+A sentence begins with the tokenizer's beginning token, or its end token if there is none, as in GPT-2. This token is
+given and never scored, so that every token of the sentence has a surprisal. The end token is scored with models whose
+training data ended in it: the models of this library, GiLT and its baselines. Logarithms are natural: `log_prob` and
+surprisals are in nats (a bit is 0.693 nats).
 
-Masked language models give no probabilities of sentences. Their pseudo-log-likelihoods stand in for them: see
-`masked_scoring`.
+Masked language models define no probabilities of sentences. Pseudo-log-likelihoods replace them, see `masked_scoring`.
 """
 
 import math
@@ -61,10 +60,10 @@ from hf_structure.text.words import find_words
 
 AUTO_CLASSES = tuple(auto_class.__name__ for auto_class, _ in (CAUSAL, MASKED))
 DEFAULT_BEAM_SIZE = 20
-LOGITS = 2**26  # of a batch at most, by default: 256 MiB
-# Log-probabilities of all tokens but the first, and what is expected before each of them, if that is asked for.
+LOGITS = 2**26  # default maximum in a batch: 256 MiB
+# Log-probabilities of all tokens but the first, and, if requested, the expectations before each of them.
 Predicted = tuple[list[float], list[list[float]]]
-_BEGINNING = 4  # tokens that sentences must share to be searched together
+_BEGINNING = 4  # initial tokens by which sentences are grouped to share a part of the search
 
 
 @dataclass(frozen=True)
@@ -76,17 +75,17 @@ class SentenceScore:
         text (`str`): The sentence, or its words with spaces between them.
         words (`list[str]`): Its words.
         word_spans (`list[tuple[int, int]]`, *optional*):
-            Start and end of each word in the text; None where the words are no parts of it.
-        tokens (`list[str]`): What is scored: the tokens without the beginning token.
+            Start and end of each word in the text; None if the words do not match it.
+        tokens (`list[str]`): The scored tokens, that is, all but the beginning token.
         word_ids (`list[int]`): The word of each token, from 1; 0 for the end token.
-        token_surprisals (`list[float]`): `-log p(token | all before)` in nats; of a masked language model,
+        token_surprisals (`list[float]`): `-log p(token | all before)` in nats; for a masked language model,
             `-log p(token | all others)`.
-        unknown (`list[bool]`): Which of the words the model's vocabulary lacks, in whole or in part.
-        correction (`str`, *optional*): The correction for leading spaces that surprisals have, see [`score`].
+        unknown (`list[bool]`): True for each word that the model's vocabulary lacks, in whole or in part.
+        correction (`str`, *optional*): Correction of the surprisals for leading spaces, see [`score`].
         entropies (`list[float]`, *optional*):
-            Entropy of the token that comes next in nats, before the first word and after each, see [`score`].
+            Entropy of the next token in nats, before the first word and after each word, see [`score`].
         structure_entropies (`list[float]`, *optional*):
-            The same of the structures that a search follows.
+            Entropy of the structures in the beam, at the same points.
     """
 
     text: str
@@ -102,32 +101,34 @@ class SentenceScore:
 
     @property
     def unknown_words(self) -> int:
-        """How many of the words the model's vocabulary lacks, in whole or in part."""
+        """Number of words that the model's vocabulary lacks, in whole or in part."""
         return sum(self.unknown)
 
     @property
     def log_prob(self) -> float:
         """
-        Log-probability of the sentence in nats: minus the sum of its tokens' surprisals. Of a masked language model it
-        is the pseudo-log-likelihood.
+        Log-probability of the sentence in nats: minus the sum of its tokens' surprisals. For a masked language model,
+        the pseudo-log-likelihood.
         """
+        # Float addition in order loses digits over long sentences; `fsum` is exact.
         return -math.fsum(self.token_surprisals)
 
     @property
     def perplexity(self) -> float:
-        """Perplexity of a token."""
+        """Perplexity per token."""
         return math.exp(-self.log_prob / len(self.tokens))
 
     @property
     def word_surprisals(self) -> list[float]:
         """Sum of the surprisals of each word's tokens; the end token is part of no word."""
+        # Word 0 collects the end token, which belongs to no word.
         sums = [0.0] * (len(self.words) + 1)
         for word, surprisal in zip(self.word_ids, self.token_surprisals, strict=True):
             sums[word] += surprisal
         return sums[1:]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as a dictionary, ready for JSON; what was not asked for is left out."""
+        """Converts all fields to a JSON-ready dictionary, without fields that were not requested."""
         values = asdict(self)
         for name in ("correction", "entropies", "structure_entropies"):
             if values[name] is None:
@@ -191,42 +192,42 @@ def score(
         sentences (`str`, `list[str]`, `list[list[str]]`, or any array, series, column or iterable of either):
             Raw sentences, or sentences as lists of words.
         model (`str`, `Path` or `PreTrainedModel`, defaults to `"gilt-en"`):
-            Short name, folder or Hub name of a causal or masked language model, or a loaded one (which is put into
-            evaluation mode). Causal models of transformers need one pass; GiLT needs a search over graphs, Pushdown-LM
-            one over trees, and their probabilities are summed over those found: lower bounds of log-probabilities.
-            Masked models need one pass for every token, and give pseudo-log-likelihoods.
+            Short name, folder or Hub name of a causal or masked language model, or a loaded one (which is set to
+            evaluation mode). Causal models of transformers need one pass. GiLT searches over graphs, Pushdown-LM over
+            trees; probabilities are summed over the structures found, and are lower bounds. Masked models need one
+            pass for every token, and return pseudo-log-likelihoods.
         beam_size (`int`, *optional*):
-            For models that build graphs or trees: how many of a sentence are followed, 20 by default.
+            For models that build graphs or trees: number explored for a sentence, 20 by default.
         raw (`bool`):
-            Whether a sentence is tokenized as it is, as lm_eval does it (there, the text of a BLiMP sentence begins
-            with a space); the end token is not scored then. Else it is its words with single spaces between them.
+            If True, a sentence is tokenized unchanged, as in lm_eval (in which the text of a BLiMP sentence begins
+            with a space), and the end token is not scored. Otherwise, its words are joined with single spaces.
         eos (`bool`, *optional*):
-            Whether the end token is scored; by default with the models of this library, but not with `raw`.
+            If True, the end token is scored; by default with the models of this library, but not with `raw`.
         word_tokenizer (`str` or `Callable[[str], list[str]]`, *optional*):
-            How raw sentences are split into words: `"english"` ([`~hf_structure.text.words.tokenize_words`], as
-            [`parse`] does), `"unicode"`, `"spaces"`, or a function. By default as the checkpoint's tokenizer says; if
-            it does not, `"english"` for the models of this library and `"spaces"` for others.
+            How raw sentences are split into words: `"english"` ([`~hf_structure.text.words.tokenize_words`], as in
+            [`parse`]), `"unicode"`, `"spaces"`, or a function. By default the choice stored in the checkpoint's
+            tokenizer, or else `"english"` for the models of this library and `"spaces"` for others.
         masking (`"within_word"` or `"original"`, *optional*):
-            For masked models: whether the pieces of a word that follow are masked with each piece (the default; Kauf
-            and Ivanova 2023), or each piece alone (Salazar et al. 2020).
+            For masked models: mask each piece of a word with the later ones (the default; Kauf and Ivanova 2023), or
+            alone (Salazar et al. 2020).
         correction (`"oh-schuler"` or `"pimentel-meister"`, *optional*):
-            For causal models whose tokens begin with the space before a word: whether a word's surprisal counts the
-            space after it, not the one before it; see [`~hf_structure.scoring.expectations`]. None by default.
+            For causal models whose tokens begin with the space before a word: a word's surprisal counts the space
+            after it, not the one before it; see [`~hf_structure.scoring.expectations`]. By default uncorrected.
         entropy (`bool`):
-            For causal models: whether scores hold the entropy of the token that comes next, and of the structures of
-            the beam, before the first word and after each word.
+            For causal models: adds the entropy of the next token, and of the structures in the beam, before the first
+            word and after each word.
         max_tokens (`int`, *optional*):
-            Bounds the memory: tokens of a batch, padding counted, and those of every graph followed. A sentence is not
-            split. By default so many that their logits take 256 MiB, with a beam 65536, of large models fewer.
+            Bounds the memory: tokens of a batch, including padding and the tokens of every graph explored. A sentence
+            is never split. By default as many as have logits of 256 MiB; with a beam 65536, fewer for large models.
         tokenizer, skip_long, skip_empty, device, revision, trust_remote_code, progress:
-            As for [`parse`]; the tokenizer is a fast one.
+            See [`parse`]; the tokenizer must be a fast one.
 
     Returns:
-        [`SentenceScore`] for a string, else a list of them in the order given; None for a sentence that is left out.
+        [`SentenceScore`] for a string, else a list of them in input order; None for a skipped sentence.
 
     Raises:
-        ValueError: no such model, device or option, or an option that models of its kind have not.
-        SentenceError: a sentence that is empty, too long for the model, or no string and no list of words.
+        ValueError: an unknown model, device or option, or an option for another kind of model.
+        SentenceError: a sentence that is empty, too long for the model, or neither a string nor a list of words.
     """
     model, tokenizer = load_language_model(model, tokenizer, device, revision, trust_remote_code)
     if is_masked(model):
@@ -237,6 +238,7 @@ def score(
     else:
         _check_not_given("masked", masking=masking)
         beam_size = choose_beam(model, beam_size)
+        # The end token of a sentence is not scored with models that were never trained to predict it.
         eos = abilities_of(model.config).reads_sentences and not raw if eos is None else eos
         if raw and word_tokenizer is not None:
             raise ValueError("raw text is not split by a word tokenizer: leave word_tokenizer out")
@@ -271,16 +273,17 @@ def load_language_model(
     trust_remote_code: bool = False,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """
-    A causal or a masked language model, and its tokenizer; see [`~hf_structure.parsing.loading.load_model`].
+    Loads a causal or a masked language model, and its tokenizer; see [`~hf_structure.parsing.loading.load_model`].
 
-    A model of a kind that can be both, as BERT, is what its configuration says (`architectures`), and masked if that
-    says neither.
+    If a model type can be both, like BERT, the `architectures` of the configuration decide; if they name neither, the
+    model is masked.
     """
     if isinstance(model, torch.nn.Module):
         masked = is_masked(model)
         if not masked and abilities_of(model.config).structures and not model.can_generate():
             raise ValueError(_only_parses(model.config))
     else:
+        # Resolve the name first: the configuration in the folder decides which class loads it.
         model = resolve_model(model, revision, trust_remote_code)
         revision = None
         masked = loads_masked(model, trust_remote_code)
@@ -289,13 +292,13 @@ def load_language_model(
 
 
 def is_masked(model: torch.nn.Module) -> bool:
-    """Whether it is a masked language model, by the name of its class, as in transformers."""
+    """Returns True for a masked language model, recognised by the name of its class, as in transformers."""
     return type(model).__name__.endswith("ForMaskedLM")
 
 
 def loads_masked(folder: str, trust_remote_code: bool) -> bool:
     """
-    Whether a folder holds a masked language model, as far as its configuration says. Raises `ValueError` for a parser
+    Returns True if the configuration in a folder describes a masked language model. Raises `ValueError` for a parser
     that is no language model.
     """
     config = read_config(folder, "language model", trust_remote_code)
@@ -308,14 +311,14 @@ def loads_masked(folder: str, trust_remote_code: bool) -> bool:
 
 
 def _is_language_model(config: PreTrainedConfig) -> bool:
-    """Whether there is a language model with this configuration, here or in the code beside it."""
+    """Returns True if there is a language model for this configuration, registered or in the code next to it."""
     tables = (MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MASKED_LM_MAPPING)
     code = getattr(config, "auto_map", None) or {}
     return any(type(config) in table for table in tables) or any(name in code for name in AUTO_CLASSES)
 
 
 def _only_parses(config: PreTrainedConfig) -> str:
-    """The message about a parser."""
+    """Error message for a parser."""
     *others, last = [
         each for each in short_names() if _is_language_model(read_config(resolve_model(each), "language model"))
     ]
@@ -327,7 +330,7 @@ def _only_parses(config: PreTrainedConfig) -> str:
 def _masked_scorer(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, word_tokenizer: WordTokenizer | None, masking: str
 ) -> tuple[Callable, Callable]:
-    """Functions that encode sentences for a masked language model, and that give log-probabilities of their tokens."""
+    """Returns functions that encode sentences for a masked language model, and that score encoded sentences."""
     if masking not in MASKINGS:
         raise ValueError(f"masking must be one of {', '.join(MASKINGS)}, not {masking!r}")
     if tokenizer.mask_token_id is None:
@@ -347,8 +350,8 @@ def _masked_scorer(
 def _masked_score(
     encoded: Mapping[str, Any], log_probs: Sequence[float], tokenizer: PreTrainedTokenizerBase
 ) -> SentenceScore:
-    places = [place for place, word in enumerate(encoded["word_ids"]) if word]
-    return _score(encoded, places, log_probs, tokenizer)
+    positions = [position for position, word in enumerate(encoded["word_ids"]) if word]
+    return _score(encoded, positions, log_probs, tokenizer)
 
 
 def _sentence_score(
@@ -366,7 +369,7 @@ def _sentence_score(
         log_probs = corrected(encoded, log_probs, expected, cast(torch.Tensor, sets))
         more["correction"] = correction
     if entropy:
-        rows = [expected[place - 1] for place in word_starts(encoded["word_ids"])]
+        rows = [expected[position - 1] for position in word_starts(encoded["word_ids"])]
         more["entropies"] = [row[ENTROPY] for row in rows]
         if len(rows[0]) > STRUCTURE_ENTROPY:
             more["structure_entropies"] = [row[STRUCTURE_ENTROPY] for row in rows]
@@ -376,12 +379,12 @@ def _sentence_score(
 
 def _score(
     encoded: Mapping[str, Any],
-    places: Sequence[int],
+    positions: Sequence[int],
     log_probs: Sequence[float],
     tokenizer: PreTrainedTokenizerBase,
     **more: Any,
 ) -> SentenceScore:
-    """The score of a sentence of which the tokens at these places have log-probabilities."""
+    """Makes the score of a sentence from the log-probabilities of the tokens at these positions."""
     ids = encoded["input_ids"]
     word_ids = encoded["word_ids"]
     unknown = {word for piece, word in zip(ids, word_ids, strict=True) if word and piece == tokenizer.unk_token_id}
@@ -389,8 +392,8 @@ def _score(
         text=encoded["text"],
         words=encoded["words"],
         word_spans=encoded["word_spans"],
-        tokens=cast(list[str], tokenizer.convert_ids_to_tokens([ids[place] for place in places])),
-        word_ids=[word_ids[place] for place in places],
+        tokens=cast(list[str], tokenizer.convert_ids_to_tokens([ids[position] for position in positions])),
+        word_ids=[word_ids[position] for position in positions],
         token_surprisals=[-value for value in log_probs],
         unknown=[word in unknown for word in range(1, len(encoded["words"]) + 1)],
         **more,
@@ -398,7 +401,7 @@ def _score(
 
 
 def choose_beam(model: PreTrainedModel, beam_size: int | None) -> int | None:
-    """The size of the beam, None for a model without structures. Raises `ValueError` for one that it cannot have."""
+    """Returns the size of the beam, None for a model without structures. Raises `ValueError` for an invalid size."""
     if not abilities_of(model.config).incremental:
         if beam_size is not None:
             raise ValueError("this model builds no structures, so there is no beam: leave beam_size out")
@@ -411,23 +414,25 @@ def choose_beam(model: PreTrainedModel, beam_size: int | None) -> int | None:
 def word_splitter(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, choice: WordTokenizer | None = None
 ) -> Callable[[str], list[str]]:
-    """How raw text is split into words; see [`score`]. Raises `ValueError` for an unknown name."""
+    """Returns the function that splits raw text into words; see [`score`]. Raises `ValueError` for an unknown name."""
+    # Models that learned from running text read words with their punctuation.
     default = "spaces" if abilities_of(model.config).reads == "text" else "english"
     return choose_word_tokenizer(tokenizer, choice, default)
 
 
 def spaced_words(text: str, split: Callable[[str], list[str]]) -> str:
-    """A text as its words with single spaces between them. White space at its beginning stays, as one space."""
+    """Joins the words of a text with single spaces. White space at its beginning is kept, as one space."""
+    # The leading space makes the first word an inner one to the tokenizer.
     return " " * text[:1].isspace() + " ".join(split(text))
 
 
 def _encode(
     sentence: Sentence, encode: Callable[[Sentence], dict[str, Any]], model: PreTrainedModel
 ) -> dict[str, Any]:
-    """The fields of [`SentenceScore`] without surprisals, and `input_ids`."""
+    """Returns the fields of [`SentenceScore`] without surprisals, and `input_ids`."""
     encoded = encode(read_source(sentence).content)
     longest = abilities_of(model.config).max_tokens
-    # The end token is read by a search, and by a masked model.
+    # A search and a masked model read the end token even if it is not scored.
     length = len(encoded["input_ids"]) - (not abilities_of(model.config).incremental and not is_masked(model))
     if longest is not None and length > longest:
         raise LongSentenceError(f"{length} tokens are too many for the model: it reads at most {longest}")
@@ -460,13 +465,13 @@ def token_log_probs(
     progress: bool = False,
 ) -> list[list[float]]:
     """
-    Log-probabilities of all tokens but the first.
+    Computes the log-probabilities of all tokens but the first.
 
     Args:
         model (`PreTrainedModel`): A causal language model in evaluation mode.
         sentences (`Sequence[Mapping]`):
             `input_ids`, and with a beam `word_ids`, as from [`~hf_structure.text.tokenization.encode_subwords`].
-        beam_size (`int`, *optional*): How many structures of a sentence are followed; without it there are none.
+        beam_size (`int`, *optional*): Number of structures explored for a sentence; without it, the model reads none.
         max_tokens, progress: See [`score`].
     """
     return [log_probs for log_probs, _ in _predict(model, sentences, beam_size, max_tokens, progress)]
@@ -482,8 +487,8 @@ def _predict(
     sets: torch.Tensor | None = None,
 ) -> list[Predicted]:
     """
-    [`token_log_probs`] of sentences and, with `sets` of tokens, what the model expects before each of these tokens;
-    see [`~hf_structure.scoring.expectations`].
+    Computes the [`token_log_probs`] of sentences and, with `sets` of tokens, the expectations before each of these
+    tokens; see [`~hf_structure.scoring.expectations`].
     """
     config = model.config
     default = max(LOGITS // config.vocab_size, 1)
@@ -496,6 +501,7 @@ def _predict(
     results: list[Predicted] = [([], [])] * len(sentences)
     with tqdm(total=len(sentences), unit=" sentences", disable=not progress) as bar:
         order = _alike_together(sentences) if beam_size else None
+        # A beam multiplies the rows of a batch.
         for indices in token_budget_batches(lengths, max_tokens // (beam_size or 1), order):
             batch = collate([sentences[index] for index in indices])
             batch = {name: value.to(device) for name, value in batch.items()}
@@ -507,14 +513,15 @@ def _predict(
                     options["watch"] = SearchWatch(sets, *batch["input_ids"].shape)
                 values = model.beam_search(**batch, **options).token_log_probs[:, 1:]  # (batch_size, seq_len - 1)
                 expected = None if sets is None else options["watch"].values[:, 1:]
-            beside = [[]] * len(indices) if expected is None else expected.tolist()
-            for index, row, others in zip(indices, values.tolist(), beside, strict=True):
+            expectations_of = [[]] * len(indices) if expected is None else expected.tolist()
+            for index, row, others in zip(indices, values.tolist(), expectations_of, strict=True):
                 results[index] = (row[: lengths[index] - 1], others[: lengths[index] - 1])
             bar.update(len(indices))
     return results
 
 
 def _end_token(tokenizer: PreTrainedTokenizerBase) -> int:
+    # GPT-2 and others use one token for both ends.
     return cast(int, tokenizer.bos_token_id if tokenizer.eos_token_id is None else tokenizer.eos_token_id)
 
 
@@ -525,7 +532,7 @@ def _check_max_tokens(max_tokens: int | None, default: int) -> int:
 
 
 def _alike_together(sentences: Sequence[Mapping[str, Any]]) -> list[int]:
-    """An order by length in which sentences that begin alike, and share a part of the search, are neighbours."""
+    """Orders sentences by length, with sentences that begin alike next to each other to share a part of the search."""
     beginnings = [tuple(sentence["input_ids"][:_BEGINNING]) for sentence in sentences]
     longest = {}
     for beginning, sentence in zip(beginnings, sentences, strict=True):
@@ -537,15 +544,15 @@ def running_text_log_probs(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[Sequence[int]], **options
 ) -> list[list[float]]:
     """
-    [`token_log_probs`] of texts of which only the token ids are known; words begin at tokens that begin with a space.
-    With a beam, a text begins with the beginning or end token: else there is a `ValueError`.
+    Computes the [`token_log_probs`] of texts given as token ids; words begin at tokens with a leading space. With a
+    beam, a text must begin with the beginning or end token: `ValueError` otherwise.
     """
     end = _end_token(tokenizer)
     ids = pad_words([[*text, end] for text in texts], end)
     words = number_words(ids, tokenizer)
     if options.get("beam_size") and words[:, 0].any():
         raise ValueError("graphs are predicted of texts that begin with the beginning token, which this one lacks")
-    # The end token is there so that nothing is pruned at the last token, and is not scored.
+    # The end token is not scored; it keeps the search from pruning at the last token.
     rows = [
         {"input_ids": row[: len(text) + 1], "word_ids": numbers[: len(text) + 1]}
         for text, row, numbers in zip(texts, ids.tolist(), words.tolist(), strict=True)
@@ -557,20 +564,23 @@ def _plain_log_probs(
     model: PreTrainedModel, batch: Mapping[str, torch.Tensor], sets: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """
-    Log-probabilities `(batch_size, seq_len - 1)`, and with `sets` expectations `(batch_size, seq_len - 1, 3)`, in one
-    pass; padding is on the right, where a causal model does not see it.
+    Computes log-probabilities `(batch_size, seq_len - 1)`, and with `sets` expectations `(batch_size, seq_len - 1,
+    3)`, in one pass. Padding is on the right, where a causal model does not see it.
     """
+    # The last token predicts nothing that is scored, so the model need not read it.
     inputs = {name: batch[name][:, :-1] for name in ("input_ids", "attention_mask")}
     logits = model(**inputs, use_cache=False).logits.float()
     targets = batch["input_ids"][:, 1:].unsqueeze(-1)  # (batch_size, seq_len - 1, 1)
+    # `logsumexp` of the rows, because `log_softmax` would need another tensor of the logits' size.
     log_probs = logits.gather(-1, targets).squeeze(-1) - logits.logsumexp(-1)  # (batch_size, seq_len - 1)
     if sets is None:
         return log_probs, None
-    return log_probs, torch.stack([expectations(row.log_softmax(-1), sets) for row in logits])  # a row: less memory
+    # Row by row, to save memory.
+    return log_probs, torch.stack([expectations(row.log_softmax(-1), sets) for row in logits])
 
 
 class CorpusTotals:
-    """Adds up [`corpus_scores`] sentence by sentence, without keeping any."""
+    """Accumulates [`corpus_scores`] without keeping the sentences."""
 
     def __init__(self) -> None:
         names = ("sentences", "tokens", "words", "unknown_words", "log_prob", "ends")
@@ -592,9 +602,9 @@ class CorpusTotals:
 
 def corpus_scores(scores: Iterable[SentenceScore]) -> dict[str, float]:
     """
-    Scores of a corpus from those of its sentences: the numbers of `sentences`, scored `tokens`, `words` and
-    `unknown_words`; the `log_prob` of all; the `perplexity` of a token and `word_perplexity` of a word, where a scored
-    end of a sentence counts as one of each. With a beam these are upper bounds of the perplexities.
+    Combines the scores of sentences into scores of the corpus: the numbers of `sentences`, scored `tokens`, `words`
+    and `unknown_words`; the total `log_prob`; the `perplexity` per token and `word_perplexity` per word, in which a
+    scored end of a sentence counts as one of each. With a beam, these are upper bounds of the perplexities.
 
     Raises:
         ValueError: there are no sentences.
@@ -607,7 +617,7 @@ def corpus_scores(scores: Iterable[SentenceScore]) -> dict[str, float]:
 
 def count_falls(log_probs: Sequence[float], larger: Sequence[float], tolerance: float = 1e-4) -> int:
     """
-    How many sentences get a lower log-probability from a `larger` beam: pruning gives no guarantee that it rises.
-    Differences up to a share of `tolerance` are rounding errors. Raises `ValueError` if the numbers of values differ.
+    Counts the sentences with a lower log-probability from a `larger` beam, which pruning does not exclude. Relative
+    differences up to `tolerance` are rounding errors. Raises `ValueError` if the numbers of values differ.
     """
     return sum(more < less + tolerance * less for less, more in zip(log_probs, larger, strict=True))

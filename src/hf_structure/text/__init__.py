@@ -1,1 +1,1 @@
-"""Text, and files of it: words, sentences, scripts, CoNLL-U, brackets, SDP, JSON, tokenization."""
+"""Text and text files: words, sentences, scripts, CoNLL-U, brackets, SDP, JSON, tokenization."""

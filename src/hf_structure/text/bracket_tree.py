@@ -7,7 +7,7 @@ from typing import Any
 
 from hf_structure.text.normalization import keep_mask
 
-UNLABELLED = "X"  # stands for an unknown label or tag: brackets cannot do without
+UNLABELLED = "X"  # for an unknown label or tag, because brackets require one
 _FUNCTION = re.compile(r"(?<=.)[-=|].*")
 _BRACKETS = {"LRB": "(", "RRB": ")", "LCB": "{", "RCB": "}", "LSB": "[", "RSB": "]"}
 _TO_ESCAPE = re.compile(r"(\\*)(?:([()])|-(?=[LR][RCS]B[()]))")
@@ -17,16 +17,16 @@ _ESCAPED = re.compile(r"((?:\\\\)*)(?:-([LR][RCS]B)-|\\-(?=[LR][RCS]B-))|\\([/*]
 @dataclass(slots=True, eq=False)
 class BracketTree:
     """
-    A constituent with children, or a leaf with a word. No method changes the tree, or recurses: depth has no limit.
+    A constituent with children, or a leaf with a word. Methods return new trees. None recurses, so depth is unlimited.
     """
 
     label: str  # category of a constituent, tag of a leaf
     children: list["BracketTree"] = field(default_factory=list)
     word: str | None = None  # None for a constituent
-    line: int | None = field(default=None, repr=False)  # of the file where it begins
+    line: int | None = field(default=None, repr=False)  # first line in the file
 
     def walk(self) -> Iterator[tuple["BracketTree", bool]]:
-        """Every node, as `(node, opens)`: a leaf once, a constituent when it opens and again when it closes."""
+        """Yields `(node, opens)`: a leaf once, a constituent when it opens and again when it closes."""
         stack: list[tuple[BracketTree, bool]] = [(self, True)]
         while stack:
             node, opens = stack.pop()
@@ -56,32 +56,32 @@ class BracketTree:
         return spans
 
     def keep_leaves(self, keep: Sequence[bool]) -> "BracketTree | None":
-        """The tree of the leaves whose mask is True; constituents left empty go too. None if nothing is left."""
+        """Keeps the leaves whose mask is True and drops emptied constituents; None if nothing is left."""
         kept = iter(keep)
         return self._rebuild(lambda leaf: leaf.word if next(kept) else None)
 
     def remove_traces(self) -> "BracketTree | None":
-        """Without empty categories (leaves tagged `-NONE-`) and the constituents that hold nothing else."""
+        """Removes empty categories (leaves tagged `-NONE-`) and the constituents that hold nothing else."""
         return self.keep_leaves([tag != "-NONE-" for _, tag in self.leaves()])
 
     def remove_punctuation(self, by: str = "auto") -> "BracketTree | None":
         """
-        Without punctuation: `by` the leaves' `"tags"`, by `"form"`, or by tags where there are any (see `keep_mask`).
-        Remove traces first.
+        Removes punctuation, recognised `by` the leaves' `"tags"` or `"form"`; `"auto"` takes tags if there are any
+        (see `keep_mask`). Remove traces first.
         """
         words, tags = zip(*self.leaves(), strict=True)
         return self.keep_leaves(keep_mask(words, known_labels(tags), by=by))
 
     def strip_functions(self) -> "BracketTree":
-        """Without functions and indices on constituents: `NP-SBJ-1` -> `NP`, `NP=2` -> `NP`, `PRT|ADVP` -> `PRT`."""
+        """Strips functions and indices from constituents: `NP-SBJ-1` -> `NP`, `NP=2` -> `NP`, `PRT|ADVP` -> `PRT`."""
         return self._rebuild(lambda leaf: leaf.word, lambda label: _FUNCTION.sub("", label))
 
     def map_words(self, function: Callable[[str], str]) -> "BracketTree":
-        """With the function applied to every word."""
+        """Applies the function to every word."""
         return self._rebuild(lambda leaf: function(leaf.word))
 
     def _rebuild(self, new_word: Callable, new_label: Callable[[str], str] = str) -> Any:
-        """The tree of the leaves for which there is a new word; None if there are none."""
+        """Keeps the leaves that get a new word; None if no leaf does."""
         levels = [[]]
         for node, opens in self.walk():
             if node.word is not None:
@@ -104,30 +104,30 @@ class BracketTree:
 
 
 def known_labels(labels: Sequence[str]) -> Sequence[str] | None:
-    """The labels or tags of a tree; None if all are `X`, and so are not known."""
+    """The labels or tags of a tree; None if all are `X`, that is, unknown."""
     return None if all(label == UNLABELLED for label in labels) else labels
 
 
 def escape_word(word: str) -> str:
     r"""
-    Round brackets by their Penn Treebank names: `:)` -> `:-RRB-`. [`unescape_word`] gives the word back.
+    Replaces round brackets by their Penn Treebank names: `:)` -> `:-RRB-`. [`unescape_word`] restores the word.
 
-    What stands in Penn Treebank escapes already, as in text that was made of that treebank (`-RRB-`, `1\/2`), is left
-    so, and is read as what it stands for: `)`, `1/2`.
+    Existing Penn Treebank escapes, as in text derived from that treebank (`-RRB-`, `1\/2`), are kept, and read as the
+    characters they denote: `)`, `1/2`.
     """
     return _TO_ESCAPE.sub(_escape, word) if "(" in word or ")" in word else word
 
 
 def _escape(match: re.Match) -> str:
-    """A bracket; or a hyphen that would make a name of the bracket after it (`-LRB(`), which gets a backslash."""
+    """Names a bracket, or puts a backslash before a hyphen that would turn the next bracket into a name (`-LRB(`)."""
     slashes, bracket = match.groups()
     return 2 * slashes + ({"(": "-LRB-", ")": "-RRB-"}[bracket] if bracket else r"\-")
 
 
 def unescape_word(word: str) -> str:
     r"""
-    What Penn Treebank writes as `-LRB-`, `-RRB-`, `-LCB-`, `-RCB-`, `-LSB-`, `-RSB-`, `\/` and `\*`, anywhere in a
-    word: `:-RRB-` -> `:)`. A name behind a backslash is none: `\-RRB-` -> `-RRB-`.
+    Resolves the Penn Treebank escapes `-LRB-`, `-RRB-`, `-LCB-`, `-RCB-`, `-LSB-`, `-RSB-`, `\/` and `\*` anywhere in
+    a word: `:-RRB-` -> `:)`. A backslash protects a name: `\-RRB-` -> `-RRB-`.
     """
     return _ESCAPED.sub(_unescape, word) if "-" in word or "\\" in word else word
 

@@ -1,6 +1,6 @@
 """
-Reading brackets: those of the Penn Treebank, `( (S (NP-SBJ (DT the) (NN dog)) (VP (VBZ barks)) (. .)) )`, and those
-without tags, `(S (NP the dog) barks)`, or labels, `((the dog) barks)`, that systems write which induce grammars.
+Reads Penn Treebank brackets, `( (S (NP-SBJ (DT the) (NN dog)) (VP (VBZ barks)) (. .)) )`, and the output of grammar
+induction systems: brackets without tags, `(S (NP the dog) barks)`, or without labels, `((the dog) barks)`.
 """
 
 import re
@@ -14,7 +14,7 @@ from hf_structure.text.words import PathOrFile, numbered_lines, source_name
 
 # A whole leaf; an opening bracket with its label, and the bracket that follows at once; a closing one; another word.
 _TOKEN = re.compile(r"\(([^\s()]+)[ \t]+([^\s()]+)[ \t]*\)|\(([^\s()]*)(?=(\()?)|(\))|([^\s()]+)")
-_HELD = 1000  # trees that wait for one that tells whether there are labels
+_HELD = 1000  # trees buffered until one shows if there are labels
 
 
 class BracketError(DataError):
@@ -25,19 +25,18 @@ def read_brackets(
     path_or_file: PathOrFile, unescape: bool = False, labels: bool | None = None
 ) -> Iterator[BracketTree]:
     r"""
-    Streams the trees of a file. The extra outer bracket without a label that the Penn Treebank puts around a tree is
-    taken off.
+    Streams the trees of a file. The Penn Treebank's extra unlabelled bracket around a tree is removed.
 
-    What is missing becomes `X`. A tree in which a word shares its bracket, `(S (NP the dog) (VP barks))`, has no tags:
-    each of its brackets is a constituent, but for traces (`-NONE-`). A file in which brackets begin with a bracket,
-    `((the dog) barks)`, has no labels either.
+    Missing labels and tags become `X`. A tree in which a word shares its bracket, `(S (NP the dog) (VP barks))`, has
+    no tags: each of its brackets is a constituent, except for traces (`-NONE-`). A file in which brackets begin with a
+    bracket, `((the dog) barks)`, has no labels either.
 
     Args:
         unescape (`bool`, defaults to `False`):
-            Whether words lose their Penn Treebank escapes (`-LRB-` -> `(`, `\/` -> `/`).
+            If True, Penn Treebank escapes in words are resolved (`-LRB-` -> `(`, `\/` -> `/`).
         labels (`bool`, *optional*):
-            Whether brackets begin with a label. By default the first tree tells that can have been written in one way
-            only; those before it wait, a thousand at most. If none tells, there are labels: `(she (saw it))` is `it`.
+            If True, brackets begin with a label. By default the first unambiguous tree decides; up to a thousand trees
+            before it are buffered. If all are ambiguous, there are labels: `(she (saw it))` is `it`.
 
     Raises:
         OSError: the file does not exist or cannot be opened.
@@ -54,12 +53,13 @@ def read_brackets(
 
 class _Raw(NamedTuple):
     """
-    A tree as if it had labels and tags, the outer bracket too; a word that shares its bracket is a leaf without tag.
+    A tree read as if it had labels and tags, with its outer bracket; a word that shares its bracket is an untagged
+    leaf.
     """
 
     tree: BracketTree
-    has_tags: bool  # whether there is no such word
-    opens_twice: bool  # whether a bracket follows another one with nothing between them
+    has_tags: bool  # no word shares its bracket
+    opens_twice: bool  # some bracket follows another one directly
 
 
 def _raw_trees(path_or_file: PathOrFile, name: str, unescape: bool) -> Iterator[_Raw]:
@@ -68,6 +68,7 @@ def _raw_trees(path_or_file: PathOrFile, name: str, unescape: bool) -> Iterator[
     opens_twice = False
     for number, line in numbered_lines(path_or_file, BracketError):
         for tag, word, label, opens, closes, loose in _TOKEN.findall(line):
+            # A leaf with a tag, `(NN dog)`, is the most frequent token, and matched as a whole.
             if tag:
                 node = BracketTree(tag, word=unescape_word(word) if unescape else word, line=number)
             elif closes:
@@ -99,7 +100,7 @@ def _close(stack: list[BracketTree], name: str, number: int) -> BracketTree:
 
 
 def _attach(parent: BracketTree, node: BracketTree) -> bool:
-    """Adds a child. Says whether that leaves words with their tags."""
+    """Adds a child; returns False if that leaves a word without its tag."""
     is_leaf = parent.word is not None
     if is_leaf:
         parent.children = [BracketTree("", word=parent.word)]
@@ -109,7 +110,10 @@ def _attach(parent: BracketTree, node: BracketTree) -> bool:
 
 
 def _add_loose_word(stack: list[BracketTree], word: str, name: str, number: int) -> bool:
-    """A word beside others, or a label or word that white space parts from its bracket. Says what `_attach` says."""
+    """
+    Adds a word next to others, or a label or word separated from its bracket by white space. Returns False if that
+    leaves a word without its tag.
+    """
     if not stack:
         raise BracketError(f"text outside of brackets: {word!r}", name, number)
     node = stack[-1]
@@ -123,14 +127,14 @@ def _add_loose_word(stack: list[BracketTree], word: str, name: str, number: int)
 
 
 def _tell_labels(trees: Iterator[_Raw]) -> tuple[bool, Iterator[_Raw]]:
-    """Whether there are labels, and the trees; an error of theirs is raised when those before it are out."""
+    """Returns True if there are labels, and all trees. A read error is raised only after the trees before it."""
     held = []
     try:
         for raw in trees:
             held.append(raw)
-            told = _has_labels(raw)
-            if told is not None:
-                return told, chain(held, trees)
+            decision = _has_labels(raw)
+            if decision is not None:
+                return decision, chain(held, trees)
             if len(held) == _HELD:
                 break
     except (OSError, ValueError) as error:
@@ -144,7 +148,7 @@ def _raise(error: Exception) -> Iterator[_Raw]:
 
 
 def _has_labels(raw: _Raw) -> bool | None:
-    """None if the tree could be written in either way: `( (A a) (B b) )`, `(A (B b))`."""
+    """Decides if a tree has labels; None for an ambiguous one: `( (A a) (B b) )`, `(A (B b))`."""
     tree = raw.tree
     if not tree.label and len(tree.children) == 1:  # the outer bracket of the Penn Treebank
         tree = tree.children[0]
@@ -184,7 +188,7 @@ def _labelled(raw: _Raw, name: str) -> BracketTree:
 
 
 def _untag(leaf: BracketTree) -> None:
-    """What looked like a tag is the label of a constituent."""
+    """Turns the apparent tag into the label of a constituent."""
     if not leaf.label:
         leaf.label = UNLABELLED
     elif leaf.label != "-NONE-":
@@ -193,7 +197,7 @@ def _untag(leaf: BracketTree) -> None:
 
 
 def _unlabelled(tree: BracketTree, unescape: bool) -> BracketTree:
-    """What looked like labels and tags are words."""
+    """Turns apparent labels and tags into words."""
     if tree.word is None and not tree.children:
         return BracketTree(UNLABELLED, word=unescape_word(tree.label) if unescape else tree.label, line=tree.line)
     for node in [node for node, opens in tree.walk() if opens]:

@@ -1,4 +1,4 @@
-"""CoNLL-U (universaldependencies.org/format.html), and other CoNLL files of 10 columns such as `.dep`: in and out."""
+"""Reads and writes CoNLL-U (universaldependencies.org/format.html) and other 10-column CoNLL files such as `.dep`."""
 
 import os
 import re
@@ -14,11 +14,11 @@ from hf_structure.text.words import PathOrFile, find_words, numbered_blocks, sou
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 NO_SPACE = "SpaceAfter=No"  # in MISC
-PARAGRAPHS = ("# newpar", "# newdoc")  # comments above the first sentence of a paragraph begin so
-_NOTES = ("HeadProb=", "LabelProb=", "Votes=")  # of what made the trees, in MISC
+PARAGRAPHS = ("# newpar", "# newdoc")  # prefixes of comments that begin a paragraph
+_NOTES = ("HeadProb=", "LabelProb=", "Votes=")  # MISC entries about the predicted tree
 _fields = attrgetter(*COLUMNS)
 _ID = re.compile(r"(0|[1-9][0-9]{0,8})(?:([-.])([1-9][0-9]{0,8}))?")
-_SEPARATOR = re.compile(r"[\t\n\r\0]")  # what ends a column or a line, or makes a file binary
+_SEPARATOR = re.compile(r"[\t\n\r\0]")  # ends a column or a line, or makes a file binary
 _NUMBER = re.compile(r"0|[1-9][0-9]*")
 
 
@@ -52,13 +52,13 @@ class ConlluToken:
 @dataclass
 class ConlluSentence:
     r"""
-    A sentence as it stands in the file: `str(sentence)` gives its bytes back, with the empty line that ends it.
+    A sentence exactly as in its file: `str(sentence)` reproduces it, with the empty line that ends it.
 
     Args:
         comments (`list[str]`): The comment lines, each with its `#`.
         tokens (`list[ConlluToken]`): Words, multi-word tokens and empty nodes, in order.
         newline (`str`): Line end of the file, `"\n"` or `"\r\n"`.
-        line (`int`, *optional*): Where it begins in the file that it was read from.
+        line (`int`, *optional*): Number of its first line in the file it was read from.
     """
 
     comments: list[str] = field(default_factory=list)
@@ -79,16 +79,16 @@ class ConlluSentence:
         multiword_tokens: Sequence[tuple[int, int]] = (),
     ) -> "ConlluSentence":
         """
-        Makes a sentence from words (FORM) and, where given, HEAD, DEPREL, XPOS and MISC; the other columns are `_`.
+        Makes a sentence from words (FORM) and optional HEAD, DEPREL, XPOS and MISC; the other columns are `_`.
 
-        Where `spaces` says that no white space follows a word, `SpaceAfter=No` is added to MISC. `multiword_tokens`
-        are the first and the last word, from 1, of each token of several words, which are written together: `(1, 2)`
-        gives a line `1-2`. Within a token there are no spaces, and nothing says so.
+        A word whose `spaces` is False gets `SpaceAfter=No` in MISC. `multiword_tokens` are the first and last word,
+        from 1, of each token of several words: `(1, 2)` gives a line `1-2`. The words inside a token get no
+        `SpaceAfter=No`.
 
         Raises:
             ValueError: values that no CoNLL-U line can hold (an empty word; a tab, line break or NUL character), heads
-                that are none of the sentence, lists of unequal length, or multiword tokens that overlap, are out of
-                order or have less than two words of the sentence.
+                outside the sentence, lists of unequal length, or multiword tokens that overlap, are out of order or
+                have fewer than two words of the sentence.
         """
         for comment in comments:
             if not comment.startswith("#") or re.search(r"[\n\r\0]", comment):
@@ -121,7 +121,7 @@ class ConlluSentence:
         return [token.deprel for token in self.words]
 
     def initial_tree(self) -> tuple[list[int], list[str]]:
-        """The heads and labels that a parser starts from. Raises `ValueError` if a word has no head."""
+        """Heads and labels as a starting tree for a parser. Raises `ValueError` if a word has no head."""
         heads = self.heads
         if heads is None:
             raise ValueError("the initial tree has words without a head")
@@ -129,13 +129,14 @@ class ConlluSentence:
 
     def to_sentence(self) -> dict[str, Any]:
         """
-        The sentence as a dictionary: `words`, `heads`, `deprels` and `tags` (XPOS, or else UPOS), None where they are
-        not known, and `spans`, which is None.
+        The sentence as a dictionary of `words`, `heads`, `deprels` and `tags` (XPOS, or else UPOS), None if unknown,
+        and `spans`, always None.
         """
         columns = {name: [getattr(word, name) for word in self.words] for name in ("upos", "xpos", "deprel")}
-        known = {name: values if set(values) != {"_"} else None for name, values in columns.items()}
-        tags = known["xpos"] or known["upos"]
-        return {"words": self.forms, "heads": self.heads, "deprels": known["deprel"], "tags": tags, "spans": None}
+        given = {name: values if set(values) != {"_"} else None for name, values in columns.items()}
+        # XPOS is preferred because it is finer.
+        tags = given["xpos"] or given["upos"]
+        return {"words": self.forms, "heads": self.heads, "deprels": given["deprel"], "tags": tags, "spans": None}
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -144,7 +145,7 @@ class ConlluSentence:
         return {key.strip(): value.strip() for key, _, value in pairs}
 
     def surface_tokens(self) -> list[tuple[int, int, ConlluToken]]:
-        """The tokens of the text, each with its first and last word: multiword tokens in place of their words."""
+        """Tokens of the text, each with its first and last word; a multiword token replaces its words."""
         tokens = []
         last = 0
         for token in self.tokens:
@@ -156,11 +157,11 @@ class ConlluSentence:
 
     def text_layer(self) -> tuple[str | None, list[tuple[int, int]] | None, list[tuple[int, int]]]:
         """
-        The text, start and end of each word in it, and first and last word of each multiword token.
+        Returns the text, start and end of each word in it, and the first and last word of each multiword token.
 
-        The text is that of `# text`, or is put together where a token says `SpaceAfter=No`; else it is None, as the
-        spans are where the tokens are not those of the text. Words that are no parts of their multiword token (`de`
-        and `le` of `du`) have its whole span.
+        The text comes from `# text`, or is assembled from the tokens if any has `SpaceAfter=No`; otherwise it is None.
+        The spans are None if the tokens do not match the text. Words that are no substrings of their multiword token
+        (`de` and `le` of `du`) get its whole span.
         """
         tokens = self.surface_tokens()
         multiword_tokens = [(first, last) for first, last, _ in tokens if first < last]
@@ -180,11 +181,11 @@ class ConlluSentence:
 
     @property
     def begins_paragraph(self) -> bool:
-        """Whether the sentence is marked as the first of a paragraph or a document."""
+        """True if the sentence is marked as the first of a paragraph or a document."""
         return any(comment.startswith(PARAGRAPHS) for comment in self.comments)
 
     def line_of(self, id: str) -> int | None:
-        """The line of the token with this id in the file that the sentence was read from."""
+        """Line number of the token with this id in the source file."""
         ids = [token.id for token in self.tokens]
         return None if self.line is None else self.line + len(self.comments) + ids.index(id)
 
@@ -194,19 +195,18 @@ class ConlluSentence:
         columns, multi-word tokens and empty nodes stay.
 
         Raises:
-            ValueError: the number of values is not the number of words, a head is none of the sentence (see
-                `check_heads`), a label cannot stand in a column.
+            ValueError: the number of values is not the number of words, a head is outside the sentence (see
+                `check_heads`), or a label does not fit a column.
         """
         return self.with_columns({"head": _digits(heads, len(self.words)), "deprel": deprels})
 
     def with_comments(self, metadata: Mapping[str, str]) -> "ConlluSentence":
         """
-        A new sentence with these comments `# key = value`: in the place of comments with the same key, marks of
-        documents and paragraphs (`newdoc`, `newpar`) above all others, the rest below them. Equal ones stay as they
-        are written.
+        A new sentence with these comments `# key = value`. They replace comments with the same key; new `newdoc` and
+        `newpar` comments come first, other new ones last. Comments with equal values keep their spelling.
         """
-        known = self.metadata
-        new = {key: value for key, value in metadata.items() if known.get(key) != value}
+        current = self.metadata
+        new = {key: value for key, value in metadata.items() if current.get(key) != value}
         comments = []
         for comment in self.comments:
             key = comment.lstrip("#").partition("=")[0].strip()
@@ -217,16 +217,16 @@ class ConlluSentence:
 
     def with_deps(self, deps: Sequence[str]) -> "ConlluSentence":
         """
-        A new sentence with another enhanced graph, one value of DEPS a word. Empty nodes, which are part of the graph
-        that was there, are left out; all other columns and multi-word tokens stay.
+        A new sentence with another enhanced graph, one value of DEPS a word. Empty nodes belong to the old graph and
+        are dropped; all other columns and multi-word tokens stay.
         """
         return replace(self, tokens=[token for token in self.tokens if "." not in token.id]).with_column("deps", deps)
 
     def keep_words(self, keep: Sequence[bool]) -> "ConlluSentence":
         """
         A new sentence of the words whose mask is True, renumbered. The dependents of a dropped word go to its nearest
-        kept ancestor (see `remove_words`). Multi-word tokens, empty nodes, DEPS and MISC, which speak of the words as
-        they were, are dropped.
+        kept ancestor (see `remove_words`). Multi-word tokens, empty nodes, DEPS and MISC refer to the old words and
+        are dropped.
         """
         kept = [word for word, kept in zip(self.words, keep, strict=True) if kept]
         tokens = [replace(word, id=str(number), deps="_", misc="_") for number, word in enumerate(kept, start=1)]
@@ -242,10 +242,10 @@ class ConlluSentence:
         A new sentence with other values in some columns (names of `COLUMNS`) of its words; None keeps a column.
 
         Raises:
-            ValueError: the number of values is not the number of words, or one cannot stand in a column: a tab, line
+            ValueError: the number of values is not the number of words, or one does not fit a column: a tab, line
                 break or NUL character, an empty form, no string.
         """
-        # The constructor, as `dataclasses.replace` takes ten times as long.
+        # Call the constructor: `dataclasses.replace` takes ten times as long.
         tokens = [ConlluToken(*_fields(token)) if token.is_word else token for token in self.tokens]
         sentence = replace(self, tokens=tokens)
         sentence._set_columns(columns)
@@ -262,7 +262,7 @@ class ConlluSentence:
                 setattr(word, column, value)
 
     def _add_tokens(self, multiword_tokens: Sequence[tuple[int, int]], spaces: Sequence[bool] | None) -> None:
-        """Adds the lines of multiword tokens, and what `spaces` says of tokens to these."""
+        """Adds the lines of multiword tokens and the `SpaceAfter=No` of all tokens."""
         words = self.tokens
         if spaces is not None:
             _check_length("spaces", spaces, len(words))
@@ -278,6 +278,7 @@ class ConlluSentence:
                 token = ConlluToken(f"{first}-{last}", "".join(word.form for word in members))
                 self.tokens.append(token)
             self.tokens += members
+            # Only the last word decides: the words inside a token have no spaces between them.
             if spaces is not None and not spaces[last - 1]:
                 token.misc = NO_SPACE if token.misc == "_" else f"{token.misc}|{NO_SPACE}"
             first = last + 1
@@ -290,19 +291,19 @@ class ConlluSentence:
 
 
 def comment_line(key: str, value: str) -> str:
-    """A comment; one without a value is the key alone."""
+    """Formats a comment; without a value, it is the key alone."""
     return f"# {key} = {value}" if value else f"# {key}"
 
 
 def without_probabilities(sentence: ConlluSentence) -> ConlluSentence:
-    """Removes what was noted of the probabilities of another tree, which are not true of a new one."""
+    """Drops probability annotations, which describe the previous tree."""
     comments = [comment for comment in sentence.comments if not comment.startswith("# log_probability = ")]
     notes = ([note for note in word.misc.split("|") if not note.startswith(_NOTES)] for word in sentence.words)
     return replace(sentence, comments=comments).with_column("misc", ["|".join(kept) or "_" for kept in notes])
 
 
 def _spans_in_token(words: Sequence[str], form: str, span: tuple[int, int]) -> list[tuple[int, int]]:
-    """The spans of the words of a token that has this span."""
+    """Spans of the words inside a token with this span; the whole span for words that do not make up its form."""
     if len(words) == 1 or "".join(words) != form:
         return [span] * len(words)
     ends = accumulate(map(len, words), initial=span[0])
@@ -313,10 +314,10 @@ def read_conllu(path_or_file: PathOrFile) -> Iterator[ConlluSentence]:
     """
     Streams the sentences of a CoNLL-U (or other 10-column CoNLL) file, one in memory at a time.
 
-    Writing them again gives the file back byte for byte, if it keeps to the format: one empty line after every
-    sentence (a missing one at the end, or more than one, are read and written as one), no byte order marks, and one
-    kind of line end in a sentence (LF or CRLF). A FORM `_` is a word like any other. Cycles and several roots are let
-    through: the output of a parser may have them.
+    Writing them again reproduces a well-formed file byte for byte: one empty line after every sentence (a missing one
+    at the end, or more than one, are read and written as one), no byte order marks, and one kind of line end in a
+    sentence (LF or CRLF). A FORM `_` is a word like any other. Cycles and several roots are accepted, because the
+    output of a parser may have them.
 
     Raises:
         OSError: the file does not exist or cannot be opened.
@@ -329,12 +330,12 @@ def read_conllu(path_or_file: PathOrFile) -> Iterator[ConlluSentence]:
 
 
 def sentence_lines(path_or_file: PathOrFile) -> Iterator[list[tuple[int, str]]]:
-    """The numbered lines of each sentence, for [`parse_sentence`], which takes time that some callers can save."""
+    """Streams the numbered lines of each sentence, so that callers run the slow [`parse_sentence`] only if needed."""
     return numbered_blocks(path_or_file, ConlluError)
 
 
 def by_paragraph(sentences: Iterable[ConlluSentence]) -> Iterator[list[ConlluSentence]]:
-    """The sentences of each paragraph, together. Those before the first mark of one are a paragraph, too."""
+    """Groups sentences by paragraph. Sentences before the first paragraph mark form one, too."""
     paragraph = []
     for sentence in sentences:
         if sentence.begins_paragraph and paragraph:
@@ -347,7 +348,7 @@ def by_paragraph(sentences: Iterable[ConlluSentence]) -> Iterator[list[ConlluSen
 
 def raw_text(sentences: Iterable[ConlluSentence]) -> str:
     """
-    The running text of sentences, with a space between two of them unless the last token of the first says
+    Joins the texts of sentences, with a space between two of them unless the last token of the first has
     `SpaceAfter=No`.
 
     Raises:
@@ -366,13 +367,13 @@ def raw_text(sentences: Iterable[ConlluSentence]) -> str:
 def write_conllu(sentences: Iterable[ConlluSentence], path_or_file: str | os.PathLike | IO) -> int:
     """
     Writes sentences one by one, in UTF-8 and with their own line ends, to a path (an existing file is replaced) or an
-    open file. Returns how many there were.
+    open file. Returns their number.
     """
     return write_blocks(map(str, sentences), path_or_file)
 
 
 def _digits(heads: Sequence[int] | None, length: int) -> list[str] | None:
-    """HEAD of the words. Raises `ValueError` for heads that are none of a sentence of this length."""
+    """Formats the HEAD column. Raises `ValueError` for heads outside a sentence of this length."""
     if heads is None:
         return None
     _check_length("head", heads, length)
@@ -386,7 +387,7 @@ def _check_length(column: str, values: Sequence, length: int) -> None:
 
 
 def check_multiword_tokens(tokens: Sequence[tuple[int, int]], length: int) -> None:
-    """Raises `ValueError` unless these can be the first and last words of the multiword tokens of a sentence."""
+    """Raises `ValueError` unless these are ordered, disjoint ranges of two or more words."""
     end = 0
     for first, last in tokens:
         if not end < first < last <= length:
@@ -395,9 +396,10 @@ def check_multiword_tokens(tokens: Sequence[tuple[int, int]], length: int) -> No
 
 
 def _check_column(column: str, values: Sequence[str]) -> None:
-    """Raises `ValueError` for a value that cannot stand in a column of CoNLL-U."""
+    """Raises `ValueError` for a value that does not fit a column of CoNLL-U."""
     texts = all(isinstance(value, str) for value in values)
-    if texts and not _SEPARATOR.search("".join(values)) and (column != "form" or all(values)):  # at once, to save time
+    # Search all values at once: most sentences are fine, and a search for each value is slow.
+    if texts and not _SEPARATOR.search("".join(values)) and (column != "form" or all(values)):
         return
     for number, value in enumerate(values, start=1):
         if not isinstance(value, str) or _SEPARATOR.search(value) or (column == "form" and not value):
@@ -406,7 +408,9 @@ def _check_column(column: str, values: Sequence[str]) -> None:
 
 
 def parse_sentence(lines: list[tuple[int, str]], name: str) -> ConlluSentence:
-    """The sentence of some lines of `sentence_lines`. Raises `ConlluError`; `name` is that of the file."""
+    """
+    Parses the lines of one sentence, as `sentence_lines` yields them. Raises `ConlluError`, which names the file.
+    """
     newline = "\r\n" if lines[0][1].endswith("\r") else "\n"
     comments = []
     tokens = []
@@ -437,7 +441,10 @@ def _parse_token(line: str, name: str, number: int) -> ConlluToken:
 
 
 def _check_ids(tokens: list[ConlluToken], numbers: list[int], name: str) -> int:
-    """Words are numbered 1..n, a range comes before its first word, empty nodes i.1, i.2 ... after word i; gives n."""
+    """
+    Checks that words are numbered 1..n, ranges come before their first word, and empty nodes i.1, i.2 ... after word
+    i. Returns n.
+    """
     word = empty = range_end = 0
     range_line = None
     for token, number in zip(tokens, numbers, strict=True):
@@ -474,7 +481,8 @@ def _check_heads(tokens: list[ConlluToken], numbers: list[int], length: int, nam
             continue
         if not _NUMBER.fullmatch(token.head):
             raise ConlluError(f"the HEAD (column 7) is no number: {token.head!r}", name, number)
-        if len(token.head) > len(str(length)) or int(token.head) > length:  # int has a limit
+        # Compare lengths first: `int` refuses strings of thousands of digits.
+        if len(token.head) > len(str(length)) or int(token.head) > length:
             raise ConlluError(f"head {token.head} in a sentence of {length} words", name, number)
         if token.head == token.id:
             raise ConlluError(f"word {token.id} is its own head", name, number)

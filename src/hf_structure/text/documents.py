@@ -1,4 +1,4 @@
-"""Raw text in documents, and tables of their sources."""
+"""Documents of raw text, and tables of their sources."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,8 +11,8 @@ from hf_structure.text.words import numbered_blocks, numbered_lines
 
 def read_documents(path: str | os.PathLike) -> Iterator[list[str]]:
     """
-    Streams the documents of a file, each as its lines. Blank lines part documents; a first line that begins with `# `
-    is a heading and left out, so that a document may have no lines. Raises the errors of [`numbered_lines`].
+    Streams the documents of a file, each as its lines. Blank lines separate documents. A first line that begins with
+    `# ` is a heading and is dropped, so a document may have no lines. Raises the errors of [`numbered_lines`].
     """
     for block in numbered_blocks(path):
         lines = [line.strip() for _, line in block]
@@ -21,8 +21,8 @@ def read_documents(path: str | os.PathLike) -> Iterator[list[str]]:
 
 def read_columns(path: str | os.PathLike, columns: Sequence[str]) -> Iterator[dict[str, str]]:
     """
-    Streams the rows of a table: values between tabs, no quotes, the first line names the columns, among which these
-    must be. Raises `DataError` if one is missing, or a row has more or fewer values than there are columns.
+    Streams the rows of a table of tab-separated, unquoted values; the first line names the columns. Raises `DataError`
+    if one of `columns` is missing, or a row has more or fewer values than there are columns.
     """
     names = None
     for number, line in numbered_lines(path):
@@ -39,8 +39,8 @@ def read_columns(path: str | os.PathLike, columns: Sequence[str]) -> Iterator[di
 
 class Choice(NamedTuple):
     """
-    A choice of sources by patterns such as `CC0*`: one of the `licences` and one of the `sources` must match, where
-    any are given, and none of the `excluded` may match the licence or the source.
+    Selects sources by patterns such as `CC0*`: one of the `licences` and one of the `sources` must match, if any are
+    given, and none of the `excluded` may match the licence or the source.
     """
 
     licences: Sequence[str] = ()
@@ -82,15 +82,15 @@ class Catalogue:
 
     def sources_of(self, path: str | os.PathLike) -> Iterator[str]:
         """The source of each document of a file. Raises `ValueError` for an unknown file."""
-        known = self._documents.get(plain_path(path).stem)
-        if known is None:
+        source_by_number = self._documents.get(plain_path(path).stem)
+        if source_by_number is None:
             raise ValueError(f"{path}: {self._name} has no documents of a file of this name")
         number = 0
-        while str(number := number + 1) in known:
-            yield known[str(number)]
+        while str(number := number + 1) in source_by_number:
+            yield source_by_number[str(number)]
 
     def chosen(self, choice: Choice) -> set[str]:
-        """The sources that are wanted. Raises `ValueError` if there are none."""
+        """Names of the sources that match. Raises `ValueError` if none does."""
         names = {name for name, row in self.sources.items() if choice.takes(name, row["licence"])}
         if not names:
             licences = sorted({row["licence"] for row in self.sources.values()})

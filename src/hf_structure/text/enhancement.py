@@ -1,17 +1,17 @@
 """
-Enhanced dependencies of English trees by rule, so that models can be trained on graphs of any parsed text.
+Adds enhanced dependencies to English trees by rule, so that models can be trained on graphs of any parsed text.
 
-The rules are those of enhanced Universal Dependencies (universaldependencies.org/u/overview/enhanced-syntax.html;
-Schuster and Manning 2016) as far as trees tell of them, in the form that GUM writes:
+The rules follow enhanced Universal Dependencies (universaldependencies.org/u/overview/enhanced-syntax.html;
+Schuster and Manning 2016) as far as trees determine them, in the conventions of GUM:
 
-1. Cases and markers: `obl`, `nmod`, `advcl`, `acl` and `conj` get the words that mark them, `nmod:of`, `conj:and`.
-2. Conjuncts depend on what the first conjunct depends on, unless that is the root, or a parataxis.
-3. Conjuncts that have no subject share the first conjunct's; they share an object that follows them all.
+1. Cases and markers: `obl`, `nmod`, `advcl`, `acl` and `conj` get their marking words, `nmod:of`, `conj:and`.
+2. Conjuncts share the head of the first conjunct, unless it is the root or a parataxis.
+3. Conjuncts without a subject share the first conjunct's; they share an object that follows them all.
 4. The subject of an open complement is the object of the verb above it, or else its subject (`nsubj:xsubj`).
-5. Relative clauses: their noun stands in place of the relative pronoun, which becomes its `ref`.
+5. Relative clauses: their noun replaces the relative pronoun, which becomes its `ref`.
 
-Elided predicates, which need words that are not there, are left out. The rules read relations, forms (or lemmas, where
-there are any) and nothing else, so that the output of a parser without tags will do.
+Elided predicates, which need empty nodes, are not restored. The rules read only relations and forms, so that the
+output of a parser without tags will do.
 """
 
 from collections.abc import Iterator
@@ -21,20 +21,20 @@ from hf_structure.text.graphs import enhanced_heads, words_above
 
 MARKED = {"obl": "case", "nmod": "case", "advcl": "mark", "acl": "mark"}
 NAMES = {"&": "and", "/": "slash", "+": "plus", "-": "minus", "–": "to", "cause": "because", "'cause": "because"}
-POSSESSIVES = frozenset(["'s", "’s", "'", "’"])  # they mark what is inside a phrase
+POSSESSIVES = frozenset(["'s", "’s", "'", "’"])  # never part of a relation's name
 ADVERBS = frozenset(["when", "where", "how", "why", "whenever", "wherever"])  # that mark clauses
 RELATIVES = frozenset(["that", "which", "who", "whom", "whose", "where", "when", "why"])
 UNSHARED = ("root", "parataxis")
 SUBJECTS = ("nsubj", "csubj")
-CONTROLLERS = ("iobj", "obj", "nsubj")  # of open complements: those of the first of these relations that there is
+CONTROLLERS = ("iobj", "obj", "nsubj")  # of open complements, in order of preference
 
 Arc = tuple[int, str]  # the head of a word, 0 for the root, and the relation
 
 
 def enhance(sentence: ConlluSentence) -> ConlluSentence:
     """
-    A sentence with the enhanced graph of its tree in DEPS; what stood there, empty nodes too, is left out. Raises
-    `ValueError` if a word has no head.
+    Returns the sentence with the enhanced graph of its tree in DEPS, replacing any old graph and its empty nodes.
+    Raises `ValueError` if a word has no head.
     """
     graph = _Graph(sentence)
     deps = ("|".join(f"{head}:{label}" for head, label in sorted(arcs)) for arcs in graph.arcs[1:])
@@ -43,7 +43,7 @@ def enhance(sentence: ConlluSentence) -> ConlluSentence:
 
 def labelled_arcs(sentence: ConlluSentence) -> set[tuple[int, int, str]]:
     """
-    The arcs in DEPS, `(head, dependent, relation)`, words from 1. Dependents of empty nodes go to the heads of those.
+    The arcs in DEPS, `(head, dependent, relation)`, words from 1. Dependents of empty nodes move to the nodes' heads.
     """
     heads = enhanced_heads(sentence)
     arcs = set()
@@ -54,7 +54,7 @@ def labelled_arcs(sentence: ConlluSentence) -> set[tuple[int, int, str]]:
 
 
 def basic_arcs(sentence: ConlluSentence) -> set[tuple[int, int, str]]:
-    """The arcs of the tree in the same form."""
+    """The arcs of the tree, in the format of [`labelled_arcs`]."""
     return {(int(word.head), int(word.id), word.deprel) for word in sentence.words}
 
 
@@ -87,7 +87,7 @@ class _Graph:
         return NAMES.get(form, form)
 
     def _from_the_root(self) -> Iterator[int]:
-        """All words, heads first; those on a cycle not at all."""
+        """All words, heads before dependents; words on a cycle are skipped."""
         waiting = [0]
         while waiting:
             word = waiting.pop()
@@ -96,7 +96,7 @@ class _Graph:
             waiting += reversed(self.children[word])
 
     def _having(self, word: int, *relations: str) -> list[int]:
-        """The dependents of a word that have one of these relations, whatever the subtype."""
+        """The dependents of a word with one of these relations, in any subtype."""
         return [child for child in self.children[word] if self.relation(child) in relations]
 
     # 1. Cases and markers
@@ -113,18 +113,18 @@ class _Graph:
         return f"{deprel}:{name}" if name else deprel
 
     def _names(self, markers: list[int]) -> str:
-        """`for_to`, `out_of`: the words that mark something, those of fixed expressions whole."""
+        """Joins markers with all words of their fixed expressions: `for_to`, `out_of`."""
         parts = [self.form(part) for marker in markers for part in [marker, *self._having(marker, "fixed")]]
         return "_".join(part for part in parts if part not in POSSESSIVES)
 
     def _adverb(self, word: int) -> list[int]:
-        """`when` of the clause that it begins."""
+        """The adverb that introduces an adverbial clause, such as `when`; a list of one word or none."""
         if self.relation(word) != "advcl":
             return []
         return [child for child in self._having(word, "advmod")[:1] if self.form(child) in ADVERBS and child < word]
 
     def _conjunction(self, word: int) -> list[int]:
-        """The conjunction of this conjunct, or of the next one that has any: `a, b and c`."""
+        """The conjunction of this conjunct, or of the next one that has one: `a, b and c`."""
         later = [child for child in self._having(self.heads[word], "conj") if child >= word]
         for conjunct in later:
             if found := self._having(conjunct, "cc"):
@@ -199,7 +199,7 @@ class _Graph:
         self.arcs[pronoun] = {(noun, "ref"), *kept}
 
     def _relative_pronoun(self, clause: int) -> int | None:
-        """The first word of the clause, or of a phrase that it begins with, if that is one."""
+        """The first relative pronoun in the clause before its predicate; None if there is none."""
         waiting = [clause]
         found = []
         while waiting:

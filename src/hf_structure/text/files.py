@@ -1,4 +1,4 @@
-"""Files, compressed if their suffix says so (`.gz`, `.xz`, `.bz2`), which are written whole or not at all."""
+"""Files, compressed according to their suffix (`.gz`, `.xz`, `.bz2`) and written atomically."""
 
 import bz2
 import codecs
@@ -18,7 +18,7 @@ from typing import IO, Any, NamedTuple
 
 
 class DataError(ValueError):
-    """A file that cannot be read. The message is one line, `file:line: message`; lines are counted from 1."""
+    """An unreadable file. The message is one line, `file:line: message`; lines are counted from 1."""
 
     def __init__(self, message: str, file: str, line: int | None = None):
         message = r"\n".join(message.splitlines())
@@ -26,7 +26,7 @@ class DataError(ValueError):
         self.file = file
         self.line = line
 
-    def __reduce__(self):  # picklable, so that worker processes can hand it on: the message as it is
+    def __reduce__(self):  # pickles the formatted message, so that worker processes can return the error
         return _rebuild, (type(self), self.args), self.__dict__
 
 
@@ -34,19 +34,19 @@ def _rebuild(cls: type[DataError], args: tuple) -> DataError:
     return cls.__new__(cls, *args)
 
 
-_BINARY = {  # how files begin that may happen to be UTF-8, and what they are
+_BINARY = {  # first bytes of binary files that may happen to be UTF-8, with a description
     b"PK\x03\x04": "a zip archive (.zip, .docx, .xlsx, ...): unpack it or save it as text",
     b"%PDF-": "a PDF: save it as text (pdftotext)",
     b"{\\rtf": "a rich text file: save it as plain text",
     b"\x7fELF": "a program",
 }
-_FEW = 0.25  # of the bytes of a text without many errors are NUL; of those of English in UTF-16, half
+_FEW = 0.25  # share of NUL bytes that a text may hold by mistake; English in UTF-16 has a half
 
 
 def check_encoding(beginning: bytes, name: str, line: int | None = None, error: type[DataError] = DataError) -> None:
     """
-    Raises `error` if a file begins as one in another encoding than UTF-8 does: with its byte order mark, or with many
-    NUL characters; or as a known kind of binary file.
+    Raises `error` if the beginning of a file shows that it is not UTF-8 text: the byte order mark of another encoding,
+    many NUL characters, or the signature of a known binary format.
     """
     if beginning.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         byte = f"0x{beginning[0]:02x}"
@@ -58,15 +58,15 @@ def check_encoding(beginning: bytes, name: str, line: int | None = None, error: 
         raise error("a NUL character: this is a binary file, or UTF-16, not UTF-8 text", name, line)
 
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # nothing more can be written: disk, quota, size of a file
-_BUFFER = 1 << 17  # bytes of content that are buffered
-_READ = 1 << 14  # bytes of a compressed file that are read at a time
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, the quota or the file size is exhausted
+_BUFFER = 1 << 17  # bytes of buffered content
+_READ = 1 << 14  # bytes of a compressed file read at a time
 
 
 class _Pieces:
     """
-    Decompresses `.xz` and `.bz2`. `LZMAFile` and `BZ2File` take anything after the first piece that is not another
-    piece for the end, and so silently lose the rest of a damaged file.
+    Decompresses `.xz` and `.bz2`. `LZMAFile` and `BZ2File` stop at anything after the first piece that is not another
+    piece, and so silently lose the rest of a damaged file.
     """
 
     def __init__(self, file: io.FileIO, new_decompressor: Callable):
@@ -92,18 +92,18 @@ class _Pieces:
         return len(content)
 
     def _next_piece(self) -> bytes:
-        """Its first bytes, without the zeros that may pad the piece before it."""
+        """First bytes of the next piece, without the zeros that may pad the previous one."""
         data = self._piece.unused_data
         while not (begin := data.lstrip(b"\0")) and (data := self._file.read(_READ)):
             pass
         return begin
 
     def close(self) -> None:
-        """Whoever opened the file closes it."""
+        """Does nothing: the owner of the file closes it."""
 
 
 class Compression(NamedTuple):
-    """How files with one suffix are read, opened and made. Several compressed pieces in a row are one file."""
+    """Functions to read, open and make files with one suffix. Several compressed pieces in a row form one file."""
 
     reader: Callable[[io.FileIO], Any]
     open: Callable[..., IO]
@@ -111,8 +111,8 @@ class Compression(NamedTuple):
 
 
 COMPRESSIONS = {
-    # Fast levels: the defaults take several times as long for files that are at best a fifth smaller. Without a time
-    # stamp, equal content gives equal gzip files.
+    # Fast levels: the defaults take several times as long for files at most a fifth smaller. Without a time stamp,
+    # equal content gives equal gzip files.
     ".gz": Compression(gzip.open, gzip.open, partial(gzip.compress, compresslevel=6, mtime=0)),
     ".xz": Compression(
         partial(_Pieces, new_decompressor=lzma.LZMADecompressor), lzma.open, partial(lzma.compress, preset=3)
@@ -122,12 +122,12 @@ COMPRESSIONS = {
 
 
 def compression_of(path: str | os.PathLike) -> Compression | None:
-    """The compression that the suffix names; None for a plain file."""
+    """Looks up the compression by the suffix; None for a plain file."""
     return COMPRESSIONS.get(Path(path).suffix.lower())
 
 
 def plain_path(path: str | os.PathLike) -> Path:
-    """The path without a suffix of compression: `train.conllu` for `train.conllu.xz`."""
+    """Strips the suffix of a compression: `train.conllu` for `train.conllu.xz`."""
     return Path(path) if compression_of(path) is None else Path(path).with_suffix("")
 
 
@@ -145,10 +145,12 @@ class _Decompressed(io.RawIOBase):
     def readinto(self, buffer) -> int:
         try:
             count = self._content.readinto(buffer)
-            if not count and not self.file.tell():  # gzip takes it for the end of the content
+            # gzip takes an empty file for empty content.
+            if not count and not self.file.tell():
                 raise EOFError("the file is empty")
         except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
-            if getattr(error, "errno", None):  # of the disk, not of what is on it
+            # An error number means that the disk failed; the content may be fine.
+            if getattr(error, "errno", None):
                 raise
             suffix = Path(self.name).suffix
             raise DataError(f"no whole {suffix} file, it is cut off or damaged ({error})", str(self.name)) from None
@@ -162,20 +164,20 @@ class _Decompressed(io.RawIOBase):
 
 def open_input(path: str | os.PathLike) -> io.BufferedReader:
     """
-    Opens a file to read its bytes, decompressed if necessary. Raises `OSError` if it cannot be opened, and `DataError`
-    when, read, a compressed file turns out to be cut off or damaged.
+    Opens a file to read its bytes, decompressed if necessary. Raises `OSError` if it cannot be opened. Reading raises
+    `DataError` if a compressed file is cut off or damaged.
     """
     compression = compression_of(path)
     return open(path, "rb") if compression is None else io.BufferedReader(_Decompressed(path, compression), _BUFFER)
 
 
 def bytes_read(file: io.BufferedReader) -> int:
-    """How far a file of [`open_input`] has been read, in bytes on the disk."""
+    """Number of bytes on the disk that have been read from a file of [`open_input`]."""
     return getattr(file.raw, "file", file.raw).tell()
 
 
 class _NamedFile(io.FileIO):
-    """A file whose write errors name the file that it will become."""
+    """A temporary file whose write errors name the final path."""
 
     def __init__(self, path: Path, name: str):
         self.final_name = name
@@ -192,12 +194,12 @@ class _NamedFile(io.FileIO):
 @contextmanager
 def open_output(path: str | os.PathLike, keep: bool = False) -> Iterator[IO[str]]:
     """
-    Opens a text file to write in UTF-8, compressed if its suffix says so. It comes into being whole or not at all: it
-    is written beside `path` and renamed at the end; with `keep`, what was written before an error stays in
-    `path.partial`. What exists but is no file, a device or a pipe, is written to directly.
+    Opens a text file to write in UTF-8, compressed according to its suffix. Written atomically: to `path.partial`,
+    which is renamed at the end. With `keep`, the partial output survives an error. Existing devices and pipes are
+    written to directly.
 
     Raises:
-        OSError: it cannot be opened or written; the error names `path`, and a folder that does not exist.
+        OSError: the file cannot be opened or written, or its folder does not exist; the error names `path`.
     """
     compression = compression_of(path)
     with path_beside(path, keep) as partial, ExitStack() as stack:
@@ -210,11 +212,12 @@ def open_output(path: str | os.PathLike, keep: bool = False) -> Iterator[IO[str]
 @contextmanager
 def path_beside(path: str | os.PathLike, keep: bool = False) -> Iterator[Path]:
     """
-    The path to which `open_output` writes. The target of a link is replaced, not the link. Raises the same errors, if
-    the file at the path it gives is opened or written.
+    Yields the path to which `open_output` writes, and renames it at the end. The target of a link is replaced, not the
+    link. Errors of opening or writing the yielded path name `path`, as in `open_output`.
     """
     name = os.fspath(path)
     path = Path(path)
+    # A device or a pipe is written directly, and cannot be renamed.
     is_file = path.is_file() or not path.exists()
     path = Path(os.path.realpath(path)) if is_file else path
     if not path.parent.is_dir():
@@ -224,27 +227,29 @@ def path_beside(path: str | os.PathLike, keep: bool = False) -> Iterator[Path]:
         with writing_to(path):
             yield partial
         if is_file:
+            # Keep the permissions of a file that is replaced.
             if path.exists():
                 shutil.copymode(path, partial)
             partial.replace(path)
     except OSError as error:
+        # Users know the final path, not the temporary one.
         if str(error.filename) == str(partial):
             error.filename = name
         raise
     finally:
         if is_file and not keep:
-            with suppress(OSError):  # it may not have come into being
+            with suppress(OSError):  # it may never have been created
                 partial.unlink()
 
 
 @contextmanager
 def writing_to(path: str | os.PathLike) -> Iterator[None]:
-    """Turns errors of a full disk while this file or folder is written into an `OSError` that names it."""
+    """Turns errors of a full disk into an `OSError` that names this file or folder."""
     try:
         yield
     except Exception as error:
         number = full_disk(error)
-        is_copy = getattr(error, "filename2", None)  # then the first name is that of the original
+        is_copy = getattr(error, "filename2", None)  # the first name is the original's
         if number is None or (getattr(error, "filename", None) and not is_copy):
             raise
         raise OSError(number, os.strerror(number), os.fspath(path)) from error
@@ -252,10 +257,10 @@ def writing_to(path: str | os.PathLike) -> Iterator[None]:
 
 def full_disk(error: BaseException | None) -> int | None:
     """
-    The system's error number if an error says that a disk is full, a quota used up or a file too large; each library
-    says so with a type and text of its own.
+    Returns the system's error number if an error reports a full disk, an exhausted quota or a file too large; None
+    otherwise. Each library reports these with a type and text of its own.
     """
-    seen = set()  # raising the cause of an error again closes a ring
+    seen = set()  # an error raised again from its own cause closes a cycle
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         if isinstance(error, OSError) and error.errno in FULL:
@@ -270,7 +275,7 @@ def full_disk(error: BaseException | None) -> int | None:
 
 
 def error_line(error: Exception) -> str:
-    """An error in one line: for a file, its name and the system's message."""
+    """Formats an error in one line: for a file, its name and the system's message."""
     if not isinstance(error, OSError) or error.filename is None or error.strerror is None:
         return str(error)
     return f"{error.filename or repr(error.filename)}: {error.strerror}"
@@ -279,8 +284,8 @@ def error_line(error: Exception) -> str:
 @contextmanager
 def new_path(path: str | os.PathLike, overwrite: bool = False) -> Iterator[Path]:
     """
-    A temporary path beside `path`, which is renamed at the end: the file is written whole or not at all. Missing
-    folders are made. Raises `FileExistsError` if the file exists and `overwrite` is False.
+    Yields a temporary path next to `path`, which is renamed at the end, so that the file is written atomically.
+    Missing folders are made. Raises `FileExistsError` if the file exists and `overwrite` is False.
     """
     _prepare(path, overwrite)
     with path_beside(path) as partial:
@@ -289,7 +294,7 @@ def new_path(path: str | os.PathLike, overwrite: bool = False) -> Iterator[Path]
 
 @contextmanager
 def new_file(path: str | os.PathLike, overwrite: bool = False) -> Iterator[IO[str]]:
-    """As [`open_output`], but makes missing folders and keeps existing files (see [`new_path`])."""
+    """Like [`open_output`], but makes missing folders and keeps existing files (see [`new_path`])."""
     _prepare(path, overwrite)
     with open_output(path) as file:
         yield file

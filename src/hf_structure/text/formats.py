@@ -1,4 +1,4 @@
-"""Sentences of any supported file as plain dictionaries, and as `datasets` in and out."""
+"""Loads sentences of any supported file as plain dictionaries, and converts them from and to `datasets`."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ from hf_structure.text.words import read_text
 if TYPE_CHECKING:
     pass
 
-GRAPH_FORMATS = ("sdp", "jsonl", "mrp")  # which hold graphs and nothing else
+GRAPH_FORMATS = ("sdp", "jsonl", "mrp")  # hold graphs and nothing else
 SUFFIXES = {
     "conllu": (".conllu", ".conll", ".conllx", ".dep"),
     "brackets": (".mrg", ".ptb", ".prd", ".brackets"),
@@ -33,15 +33,15 @@ _CHUNK = 10_000  # sentences turned into Arrow tables at a time
 
 def guess_format(path: str | os.PathLike) -> str:
     """
-    The format of a file by its suffix, before that of a compression: `"conllu"`, `"brackets"`, `"sdp"`, `"jsonl"`,
+    Guesses the format of a file from its suffix, ignoring compression: `"conllu"`, `"brackets"`, `"sdp"`, `"jsonl"`,
     `"mrp"` or `"text"`. Raises `ValueError` if the suffix is unknown.
     """
     suffix = plain_path(path).suffix.lower()
     for name, suffixes in SUFFIXES.items():
         if suffix in suffixes:
             return name
-    known = ", ".join(f"{name} ({' '.join(suffixes)})" for name, suffixes in SUFFIXES.items())
-    raise ValueError(f"{path}: the format is not clear from the suffix; give one of {known}")
+    choices = ", ".join(f"{name} ({' '.join(suffixes)})" for name, suffixes in SUFFIXES.items())
+    raise ValueError(f"{path}: the format is not clear from the suffix; give one of {choices}")
 
 
 def load_sentences(
@@ -51,22 +51,22 @@ def load_sentences(
     Streams the sentences of one file.
 
     Args:
-        format (`str`, *optional*): `"conllu"`, `"brackets"`, `"sdp"`, `"jsonl"`, `"mrp"` or `"text"`; by the
+        format (`str`, *optional*): `"conllu"`, `"brackets"`, `"sdp"`, `"jsonl"`, `"mrp"` or `"text"`; guessed from the
             suffix if not given.
         punctuation (`str`, defaults to `"keep"`):
             `"keep"` or `"drop"`. The dependents of a dropped word go to its nearest kept ancestor; constituents left
             empty are dropped, and so are sentences of punctuation alone.
-        by (`str`, defaults to `"auto"`): How punctuation is recognised, see `keep_mask`.
+        by (`str`, defaults to `"auto"`): Criterion for punctuation, see `keep_mask`.
 
     Returns:
-        `Iterator[dict]`: `words` (`list[str]`), and where the file has them, else None: `heads` (`list[int]`, 0 =
-            root), `deprels`, `tags` (XPOS, or else UPOS; bracket tags) and `spans` (`(start, end, label)` of
-            constituents, traces removed and labels without function tags).
+        `Iterator[dict]`: `words` (`list[str]`), and the following, None if the file lacks them: `heads` (`list[int]`,
+        0 = root), `deprels`, `tags` (XPOS, or else UPOS; bracket tags) and `spans` (`(start, end, label)` of
+        constituents, traces removed and labels without function tags).
 
     Raises:
         OSError: the file does not exist or cannot be opened.
         DataError: the file is malformed; the message names file and line.
-        ValueError: unknown `format`, `punctuation` or `by`, or `by` an annotation the file has not.
+        ValueError: unknown `format`, `punctuation` or `by`, or `by` names an annotation that the file lacks.
     """
     format = guess_format(path) if format is None else format
     if format not in _READERS:
@@ -85,8 +85,8 @@ def _load(path, reader, by: str | None) -> Iterator[dict]:
 
 def drop_punctuation(sentence: dict, by: str = "auto") -> dict:
     """
-    A sentence as `load_sentences` gives it, without its punctuation, which is recognised `by` what [`keep_mask`] says.
-    The dependents of a dropped word go to its nearest kept ancestor, or to the root, which may then have several.
+    Removes the punctuation of a sentence of `load_sentences`, recognised `by` the criterion of [`keep_mask`]. The
+    dependents of a dropped word go to its nearest kept ancestor, or to the root, which may then have several.
     """
     keep = keep_mask(sentence["words"], sentence.get("tags"), sentence.get("deprels"), by)
     result = dict(sentence)
@@ -103,14 +103,14 @@ def drop_punctuation(sentence: dict, by: str = "auto") -> dict:
 
 
 def to_conllu(sentences: Iterable[dict]) -> Iterator[ConlluSentence]:
-    """Rows of a data set, or dictionaries of `load_sentences`, as CoNLL-U sentences (tags go to XPOS)."""
+    """Converts rows of a data set, or dictionaries of `load_sentences`, to CoNLL-U sentences (tags go to XPOS)."""
     for sentence in sentences:
         heads, deprels, tags = (sentence.get(column) for column in COLUMNS[1:])
         yield ConlluSentence.from_words(sentence["words"], heads, deprels, tags)
 
 
 def bracket_sentence(tree: BracketTree) -> dict:
-    """A tree without traces as the dictionary of `load_sentences`."""
+    """Converts a tree without traces to a dictionary of `load_sentences`."""
     words, tags = map(list, zip(*tree.leaves(), strict=True))
     return _sentence(words, known_labels(tags), tree.strip_functions().spans())
 

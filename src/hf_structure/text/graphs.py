@@ -1,4 +1,4 @@
-"""Sentences annotated with dependency graphs, read from trees, enhanced graphs, SDP, JSON and MRP files."""
+"""Reads sentences with dependency graphs from trees, enhanced graphs, SDP, JSON and MRP files."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,14 +24,14 @@ def load_graphs(path: str | os.PathLike, annotation: str = "basic", complete: bo
 
     Args:
         annotation (`str`, defaults to `"basic"`):
-            Of CoNLL-U, the tree (`"basic"`, HEAD) or the enhanced graph (`"enhanced"`, DEPS). The others have one
+            The tree (`"basic"`, HEAD) or the enhanced graph (`"enhanced"`, DEPS) of CoNLL-U. Other formats have one
             graph.
         complete (`bool`, defaults to `True`):
-            Whether every word must have an enhanced head. Those in the output of a parser need not.
+            If True, every word must have an enhanced head. Set to False for the output of parsers.
 
     Returns:
         `Iterator[dict]`: `words` (`list[str]`), and `arcs`, the sorted pairs `[head, dependent]` of words, numbered
-            from 1, 0 being the root. Labels are dropped; arcs that differ in nothing else are one.
+        from 1; 0 is the root. Labels are dropped, and arcs that differ only in the label merged.
 
     Raises:
         OSError: the file does not exist or cannot be opened.
@@ -44,7 +44,7 @@ def load_graphs(path: str | os.PathLike, annotation: str = "basic", complete: bo
 def read_graphs(
     path_or_file: PathOrFile, format: str, annotation: str = "basic", complete: bool = True
 ) -> Iterator[dict]:
-    """As [`load_graphs`], for a path or an open file in a given format: `"conllu"`, `"sdp"`, `"jsonl"` or `"mrp"`."""
+    """Like [`load_graphs`], for a path or an open file in the format `"conllu"`, `"sdp"`, `"jsonl"` or `"mrp"`."""
     if annotation not in ANNOTATIONS:
         raise ValueError(f'annotation="{annotation}" is none of {", ".join(ANNOTATIONS)}')
     name = source_name(path_or_file)
@@ -59,7 +59,7 @@ def read_graphs(
 
 
 def basic_graph(sentence: ConlluSentence, name: str = "<input>") -> dict:
-    """A sentence and its basic tree. Raises [`ConlluError`] if a word has no head."""
+    """Words and basic tree of a sentence, as in [`load_graphs`]. Raises [`ConlluError`] if a word has no head."""
     if sentence.heads is None:
         raise ConlluError(f"a sentence without heads: {' '.join(sentence.forms)}", name, sentence.line)
     return _row(sentence.forms, ((head, word) for word, head in enumerate(sentence.heads, start=1)))
@@ -67,11 +67,11 @@ def basic_graph(sentence: ConlluSentence, name: str = "<input>") -> dict:
 
 def enhanced_graph(sentence: ConlluSentence, name: str = "<input>", complete: bool = True) -> dict:
     """
-    A sentence and its enhanced graph.
+    Words and enhanced graph of a sentence, as in [`load_graphs`].
 
-    Empty nodes are not words of the text: their dependents go to their heads, through several empty nodes if need be;
-    arcs from a word to itself that arise in this way are dropped. Cycles between words stay. Raises `ConlluError` for
-    a word without enhanced heads, though the graph is to be complete, or with one that does not exist.
+    Empty nodes are not words of the text: their dependents move to their heads, through several empty nodes if need
+    be. Arcs from a word to itself that arise in this way are dropped; cycles between words stay. Raises `ConlluError`
+    for a word whose enhanced head does not exist, or, with `complete`, for a word without one.
     """
     heads = enhanced_heads(sentence)
     for node, its_heads in heads.items():
@@ -88,14 +88,14 @@ def enhanced_graph(sentence: ConlluSentence, name: str = "<input>", complete: bo
 
 
 def enhanced_heads(sentence: ConlluSentence) -> dict[str, list[tuple[str, str]]]:
-    """The ids of the enhanced heads of each word and empty node, by its id, with the relations."""
+    """Maps the id of each word and empty node to its enhanced heads: their ids, with the relations."""
     nodes = {token.id: token.deps.split("|") for token in sentence.tokens if "-" not in token.id}
     parted = {id: [arc.partition(":") for arc in arcs if arc != "_"] for id, arcs in nodes.items()}
     return {id: [(head, label) for head, _, label in arcs] for id, arcs in parted.items()}
 
 
 def words_above(node: str, heads: dict[str, list[tuple[str, str]]]) -> set[int]:
-    """The word (or root) of this id, or the words that an empty node depends on, possibly through others."""
+    """The word (or root) with this id; for an empty node, the words it depends on, possibly through other nodes."""
     found: set[int] = set()
     seen: set[str] = set()
     waiting = [node]
@@ -110,7 +110,7 @@ def words_above(node: str, heads: dict[str, list[tuple[str, str]]]) -> set[int]:
 
 
 def sdp_graph(sentence: SdpSentence) -> dict:
-    """A sentence and its semantic graph; the top words hang on the root."""
+    """Words and semantic graph of a sentence; the top words depend on the root."""
     arcs = [(0, top) for top in sentence.tops] + [(head, dependent) for head, dependent, _ in sentence.arcs]
     return _row(sentence.words, arcs)
 
@@ -125,8 +125,9 @@ def _json_graphs(
 
 
 def to_graph_dataset(paths: str | os.PathLike | Iterable[str | os.PathLike], annotation: str = "basic") -> "Dataset":
-    """Files as a `datasets.Dataset` with the columns `words` and `arcs`, see [`load_graphs`]."""
-    import datasets  # an extra: only this function needs it
+    """Loads files as a `datasets.Dataset` with the columns `words` and `arcs`, see [`load_graphs`]."""
+    # An optional dependency, needed here only.
+    import datasets
 
     paths = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     pairs = datasets.List(datasets.List(datasets.Value("int64")))

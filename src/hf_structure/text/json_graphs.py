@@ -1,6 +1,6 @@
 """
 Dependency graphs in JSON, one a line: words with their arcs, and the meaning representations of the shared tasks MRP
-2019 and 2020 (Oepen et al. 2019 and 2020) whose nodes are words.
+2019 and 2020 (Oepen et al. 2019 and 2020) with words as nodes.
 """
 
 import re
@@ -24,14 +24,14 @@ class JsonGraph:
 
     words: list[str]
     arcs: list[tuple[int, int, str | None]] | None  # `(head, dependent, label)`; the head of a root is 0
-    line: int  # where it stands in the file
+    line: int  # line number in the file
 
 
 def read_json_graphs(path_or_file: PathOrFile) -> Iterator[JsonGraph]:
     """
-    Streams the sentences of a file with an object `{"words": [...], "arcs": [[head, dependent], ...]}` on each line,
-    also with `[head, dependent, label]`. What else is in it is not read. `hf-structure parse --format json` writes
-    such objects, as the `graph` of a parse.
+    Streams the sentences of a file with an object `{"words": [...], "arcs": [[head, dependent], ...]}` on each line.
+    Arcs may be `[head, dependent, label]`. Other keys are ignored. `hf-structure parse --format json` writes such
+    objects as the `graph` of a parse.
 
     Raises:
         OSError: the file does not exist or cannot be opened.
@@ -56,16 +56,16 @@ def read_json_graphs(path_or_file: PathOrFile) -> Iterator[JsonGraph]:
 
 def read_mrp(path_or_file: PathOrFile) -> Iterator[JsonGraph]:
     """
-    Streams the sentences of an MRP file of flavor 0, such as DM and PSD, whose nodes are words.
+    Streams the sentences of an MRP file of flavor 0, such as DM and PSD, with words as nodes.
 
-    Words are the parts of the `input` that nodes are anchored to, and what is left between them; both are divided at
-    white space. A node whose part has several words is the first of them. Top nodes hang on the root. Arcs between
-    nodes of one word are dropped.
+    Words are the parts of the `input` that nodes are anchored to, and the text between them; both are split at white
+    space. A node anchored to several words stands for the first. Top nodes depend on the root. Arcs between nodes of
+    one word are dropped.
 
     Raises:
         OSError: the file does not exist or cannot be opened.
-        DataError: not JSON, another flavor, no input, a node without a part of it, an edge or a top that is no node;
-            not UTF-8, a binary file.
+        DataError: not JSON, another flavor, no input, a node without an anchor in it, an edge or a top that is no
+            node; not UTF-8, a binary file.
     """
     for content, name, line in _objects(path_or_file):
         if content.get("flavor", 0) != 0:
@@ -81,26 +81,27 @@ def read_mrp(path_or_file: PathOrFile) -> Iterator[JsonGraph]:
                 raise DataError(f"a node with the id {shortened(number)}: give each a number of its own", name, line)
             parts[number] = _anchor(node, text, name, line)
         spans = list(_word_spans(text, parts.values()))
-        places = {}
+        word_of_node = {}
         for number, (start, end) in parts.items():
             found = [word for word, (begin, _) in enumerate(spans, start=1) if start <= begin < end]
             if not found:
                 raise DataError(f"node {number} is anchored to white space: {start} to {end}", name, line)
-            places[number] = found[0]
-        arcs: list[tuple[int, int, str | None]] = []
-        arcs.extend((0, _place(top, places, "a top", name, line), None) for top in _list(content, "tops", name, line))
+            word_of_node[number] = found[0]
+        tops = _list(content, "tops", name, line)
+        arcs: list[tuple[int, int, str | None]]
+        arcs = [(0, _word_of_node(top, word_of_node, "a top", name, line), None) for top in tops]
         for edge in _list(content, "edges", name, line):
             if not isinstance(edge, dict):
                 raise DataError(f"an edge is {shortened(edge)}: give an object", name, line)
-            head = _place(edge.get("source"), places, "the source of an edge", name, line)
-            dependent = _place(edge.get("target"), places, "the target of an edge", name, line)
+            head = _word_of_node(edge.get("source"), word_of_node, "the source of an edge", name, line)
+            dependent = _word_of_node(edge.get("target"), word_of_node, "the target of an edge", name, line)
             arcs.append((head, dependent, edge.get("label")))
         words = [text[start:end] for start, end in spans]
         yield JsonGraph(words, [arc for arc in arcs if arc[0] != arc[1]], line)
 
 
 def _objects(path_or_file: PathOrFile) -> Iterator[tuple[dict, str, int]]:
-    """The objects on the lines of a file, with its name and their lines."""
+    """Yields the object on each line, with the name of the file and the line number."""
     name = source_name(path_or_file)
     for line, text in numbered_lines(path_or_file):
         if text.strip():
@@ -134,7 +135,7 @@ def _list(content: dict, key: str, name: str, line: int) -> list:
 
 
 def _anchor(node: dict, text: str, name: str, line: int) -> tuple[int, int]:
-    """Where the part of the text begins and ends that a node is anchored to; of several, the first."""
+    """Start and end of the part of the text that a node is anchored to; the first anchor counts."""
     anchors = node.get("anchors")
     first = anchors[0] if isinstance(anchors, list) and anchors else None
     start, end = (first.get(key) for key in ("from", "to")) if isinstance(first, dict) else (None, None)
@@ -151,7 +152,7 @@ def _word_spans(text: str, parts: Iterable[tuple[int, int]]) -> Iterator[tuple[i
             yield match.span()
 
 
-def _place(node: Any, places: dict[int, int], what: str, name: str, line: int) -> int:
-    if not _is_number(node) or node not in places:
+def _word_of_node(node: Any, word_of_node: dict[int, int], what: str, name: str, line: int) -> int:
+    if not _is_number(node) or node not in word_of_node:
         raise DataError(f"{what} is {shortened(node)}: there is no such node", name, line)
-    return places[node]
+    return word_of_node[node]

@@ -1,4 +1,4 @@
-"""JSON with errors that say where they are."""
+"""Parses JSON with errors that name file, line and column."""
 
 import json
 import os
@@ -15,22 +15,22 @@ _DECODER = json.JSONDecoder()
 
 def parse_json(text: str, name: str, line: int | None = None) -> Any:
     """
-    The value of JSON; in errors, `name` and `line` say where it is. Raises `DataError` for what is not JSON, or values
-    that Python cannot hold: numbers of thousands of digits, deep nesting.
+    Parses JSON text; errors name the source by `name` and `line`. Raises `DataError` for invalid JSON, or values that
+    Python cannot hold: numbers of thousands of digits, deep nesting.
     """
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        place = "" if line is not None or error.lineno == 1 else f" in line {error.lineno}"
-        raise DataError(f"not JSON: {error.msg}{place}, column {error.colno}", name, line) from error
+        location = "" if line is not None or error.lineno == 1 else f" in line {error.lineno}"
+        raise DataError(f"not JSON: {error.msg}{location}, column {error.colno}", name, line) from error
     except (RecursionError, ValueError) as error:
         raise DataError(_too_much(error), name, line) from error
 
 
 def parse_array(text: str, name: str) -> Iterator[tuple[int, Any]]:
     """
-    The values of a JSON array one by one, each with the line where it begins, from the text of a whole file. Raises
-    the errors of [`parse_json`], which name the line.
+    Yields the values of a JSON array one by one, each with the line on which it begins, from the text of a whole file.
+    Raises the errors of [`parse_json`], which name the line.
     """
     line = 1
     end = 0
@@ -62,14 +62,14 @@ def _skip_space(text: str, start: int) -> int:
 
 
 def _too_much(error: RecursionError | ValueError) -> str:
-    """The message for values that Python cannot hold; `int` raises `ValueError`."""
+    """Error message for values that Python cannot hold; `int` raises `ValueError`."""
     if isinstance(error, RecursionError):
         return "JSON that is nested too deeply"
     return "JSON with a number of thousands of digits"
 
 
 def load_json(path: str | os.PathLike) -> Any:
-    """The value in a JSON file. Raises the errors of [`parse_json`] and [`read_whole`]."""
+    """Parses a JSON file. Raises the errors of [`parse_json`] and [`read_whole`]."""
     return parse_json(read_whole(path), os.fspath(path))
 
 

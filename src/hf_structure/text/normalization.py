@@ -1,6 +1,6 @@
-"""The papers' preprocessing of words: no punctuation, lower case, `N` for digits.
+"""Preprocesses words as the papers do: no punctuation, lower case, `N` for digits.
 
-Frequency thresholds belong to the training of a tokenizer (`hf_structure.text.tokenization`).
+Frequency thresholds are applied when a tokenizer is trained (`hf_structure.text.tokenization`).
 """
 
 import re
@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 # fmt: off
-# Tags of words in the Penn Treebank; punctuation, brackets and currency signs have others. The list is that of UDGN.
+# UDGN's list of tags of words in the Penn Treebank; punctuation, brackets and currency signs have others.
 PTB_WORD_TAGS = frozenset([
     "CC", "CD", "DT", "EX", "FW", "IN", "JJ", "JJR", "JJS", "LS", "MD", "NN", "NNS", "NNP", "NNPS", "PDT", "POS",
     "PRP", "PRP$", "RB", "RBR", "RBS", "RP", "SYM", "TO", "UH", "VB", "VBD", "VBG", "VBN", "VBP", "VBZ", "WDT", "WP",
     "WP$", "WRB", "AUX", "AUXG",
 ])
-# The same for the universal tags, which share no name with the ones above but AUX and SYM (a word in both).
+# Universal tags of words, which share no name with the ones above but AUX and SYM (a word in both).
 UPOS_WORD_TAGS = frozenset([
     "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "SCONJ", "SYM", "VERB",
     "X",
@@ -40,19 +40,19 @@ _BRACKET_ESCAPES = frozenset(["-LRB-", "-RRB-", "-LCB-", "-RCB-", "-LSB-", "-RSB
 
 def normalize_word(word: str) -> str:
     """
-    Lower case, every maximal run of ASCII digits made one `N`: `"1,200th"` -> `"N,Nth"`. The tokenizers that this
-    library trains do the same.
+    Lower-cases a word and replaces every maximal run of ASCII digits by one `N`: `"1,200th"` -> `"N,Nth"`. The
+    tokenizers that this library trains do the same.
     """
-    # Letter by letter, as the tokenizers do it: a final capital sigma becomes the same letter as any other.
+    # Letter by letter, as in the tokenizers: a final capital sigma becomes the same letter as any other.
     return _DIGITS.sub("N", "".join(map(str.lower, word)))
 
 
 @lru_cache(maxsize=1 << 16)
 def is_punctuation(word: str) -> bool:
     """
-    Whether a word is punctuation by its form: every character is of a Unicode punctuation category or one of
-    ``^`~|=+<>_``, but none of the signs that are read as words (`% & # @`, wide ones and Arabic's `٪` too; currency
-    signs are no punctuation to Unicode). The Penn Treebank's bracket names (`-LRB-`) are punctuation.
+    Returns True if a word is punctuation by its form: every character is in a Unicode punctuation category or one of
+    ``^`~|=+<>_``, and none is a sign that is read as a word (`% & # @`, wide ones and Arabic's `٪` too; currency signs
+    are no punctuation in Unicode). The Penn Treebank's bracket names (`-LRB-`) are punctuation.
     """
     return bool(word) and (word in _BRACKET_ESCAPES or all(map(_is_punctuation_character, word)))
 
@@ -67,10 +67,10 @@ def keep_mask(
     words: Sequence[str], tags: Sequence[str] | None = None, deprels: Sequence[str] | None = None, by: str = "auto"
 ) -> list[bool]:
     """
-    Which words of a sentence are not punctuation.
+    Marks the words of a sentence that are not punctuation.
 
-    Relations are those of Universal Dependencies, tags those of the Penn Treebank or universal ones. A word whose
-    relation or tag is of another scheme is judged by its form, unless its tag is one of words.
+    Relations follow Universal Dependencies; tags follow the Penn Treebank or are universal. A word with a relation or
+    tag of another scheme is judged by its form, unless its tag is a word's.
 
     Args:
         words (`Sequence[str]`): The words.
@@ -78,9 +78,9 @@ def keep_mask(
         deprels (`Sequence[str]`, *optional*): Dependency labels.
         by (`str`, defaults to `"auto"`):
             `"deprel"`: words with the label `punct` or `punct:...` are dropped; `"tags"`: words with a tag of
-            `PUNCTUATION_TAGS` are dropped (currency signs too, as in the papers), those with a tag of `PTB_WORD_TAGS`
-            or `UPOS_WORD_TAGS` kept; `"form"`: words are dropped by `is_punctuation`; `"auto"`: the first of these
-            that the sentence has the annotation for.
+            `PUNCTUATION_TAGS` are dropped (currency signs too, as in the papers), words with a tag of `PTB_WORD_TAGS`
+            or `UPOS_WORD_TAGS` kept; `"form"`: words are dropped by `is_punctuation`; `"auto"`: the first of these for
+            which the sentence has the annotation.
 
     Returns:
         `list[bool]`: True for each word to keep.
@@ -114,5 +114,5 @@ def _keep_by_relation(deprel: str, word: str, tag: str | None) -> bool:
 
 
 def _is_word(word: str, tag: str | None) -> bool:
-    """By a tag that is known to be a word's, or else by the form."""
+    """Judges by the tag if it is a word's, or else by the form."""
     return tag in PTB_WORD_TAGS or tag in UPOS_WORD_TAGS or not is_punctuation(word)

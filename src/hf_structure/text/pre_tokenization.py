@@ -1,4 +1,4 @@
-"""The rules of [`tokenize_words`] as a step of a tokenizer, for raw text that comes to it in pipelines."""
+"""The rules of [`tokenize_words`] as a pre-tokenizer, for the pipelines of transformers."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ from transformers import PreTrainedTokenizerBase
 from hf_structure.text.words import CLITIC, RUN_TOGETHER, TOKEN
 
 _LETTER = r"[^\W\d_]"
-_DIGIT = r"(?-i:[\dN])"  # the normalisation comes first, and has made `N` of digits
+_DIGIT = r"(?-i:[\dN])"  # normalisation runs first and turns digits into `N`
 _PUNCTUATION = r"(?:(?![%&#@])[\p{P}^`~|=+<>_])"  # as `is_punctuation` has it
 
 
 def prepare_for_pipelines(tokenizer: PreTrainedTokenizerBase, pairs: bool = False) -> None:
     """
-    Makes a model's tokenizer one that the pipelines of transformers can use: with a vocabulary of words, it splits raw
-    text into words itself, unless it is saved with it that spaces do. Words that are given one by one,
-    `tokenizer(words, is_split_into_words=True)`, are split further then; [`encode_words`] does not. The tokenizer is
-    changed; with `pairs` it tells the two sentences of a pair apart by `token_type_ids`.
+    Prepares a model's tokenizer in place for the pipelines of transformers: a word-level tokenizer splits raw text
+    into words itself, unless its saved `word_tokenizer` is another than `"english"`. It then splits given words
+    further, `tokenizer(words, is_split_into_words=True)`; [`encode_words`] does not. With `pairs`, `token_type_ids`
+    distinguish the two sentences of a pair.
     """
     backend: Any = tokenizer.backend_tokenizer
     settings = tokenizer.init_kwargs
@@ -30,8 +30,8 @@ def prepare_for_pipelines(tokenizer: PreTrainedTokenizerBase, pairs: bool = Fals
 
 def word_pre_tokenizer(skip_punctuation: bool) -> pre_tokenizers.PreTokenizer:
     """
-    Splits normalised text into words, as [`tokenize_words`] splits it before it is normalised; but for what is told by
-    the length of numbers, such as phone numbers, and for clitics at the end of web addresses.
+    Splits normalised text into words as [`tokenize_words`] splits it before normalisation, except for tokens
+    recognised by the length of numbers, such as phone numbers, and for clitics at the end of web addresses.
     """
     first, second = RUN_TOGETHER
     steps = [
@@ -45,7 +45,7 @@ def word_pre_tokenizer(skip_punctuation: bool) -> pre_tokenizers.PreTokenizer:
 
 
 def _token_pattern() -> str:
-    """The pattern of words, in the regular expressions of `tokenizers`."""
+    """Translates the pattern of words into the regular expressions of `tokenizers`."""
     pattern = TOKEN.pattern.replace("(?P<", "(?<").replace("(?P=same)", r"\k<same>")
     parts = pattern.replace(rf"(?<plain> {_LETTER}+", rf"(?<plain> (?:(?!{_DIGIT}){_LETTER})+").split(_LETTER)
     return "(?ix)" + _LETTER.join(part.replace(r"\d\d", r"\d+").replace(r"\d", _DIGIT) for part in parts)

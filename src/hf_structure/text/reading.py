@@ -1,4 +1,4 @@
-"""The reader: sentences in any form, and files of text, CoNLL-U, SDP and brackets, with their text layer."""
+"""Reads sentences in any form, and files of text, CoNLL-U, SDP and brackets, with their text layer."""
 
 import codecs
 import io
@@ -19,12 +19,12 @@ from hf_structure.text.sentences import SentenceError, SourceSentence, clean_tex
 from hf_structure.text.words import numbered_lines, source_name
 
 FORMATS = ("auto", "raw", "paragraphs", "words", "conllu", "sdp", "brackets")
-_CONLLU = re.compile(rb"(#[^\n]*\n|\r?\n)*[0-9.-]+\t([^\t\n]*\t){8}")  # how such a file begins
-Unread = Callable[..., SourceSentence]  # takes nothing, or other `metadata`
+_CONLLU = re.compile(rb"(#[^\n]*\n|\r?\n)*[0-9.-]+\t([^\t\n]*\t){8}")  # the beginning of a CoNLL-U file
+Unread = Callable[..., SourceSentence]  # takes no argument, or other `metadata`
 
 
 def is_one_sentence(sentences: Any) -> bool:
-    """Tells one sentence from several: a list of strings is several raw sentences."""
+    """Returns True for one sentence in any form; a list of strings is several raw sentences."""
     is_annotated = isinstance(sentences, SourceSentence | ConlluSentence | SdpSentence)
     is_foreign = _is_token_list(sentences) or _is_spacy(sentences)
     return isinstance(sentences, str | Mapping) or is_annotated or is_foreign
@@ -45,10 +45,10 @@ def read_source(value: Any) -> SourceSentence:
     Reads a sentence in any form: a string, a list or tuple of words, a dictionary, a sentence of
     [`~hf_structure.text.conllu.read_conllu`], of [`~hf_structure.text.sdp.read_sdp`] or of the package `conllu`, or a
     spaCy `Doc` or `Span`. A missing value is an empty string. Characters that are no text (NUL and other control
-    characters, byte order marks, zero-width spaces) become spaces, so that offsets stay what they are.
+    characters, byte order marks, zero-width spaces) become spaces, which keeps offsets valid.
 
     Raises:
-        ValueError: bytes or another type, a word that is no string or is blank, or half a character (a surrogate).
+        ValueError: bytes or another type, a word that is no string or is blank, or an unpaired surrogate.
     """
     if isinstance(value, SourceSentence):
         source = value
@@ -67,7 +67,7 @@ def read_source(value: Any) -> SourceSentence:
 
 
 def from_conllu(sentence: ConlluSentence, place: str = "") -> SourceSentence:
-    """A sentence of CoNLL-U with its text layer."""
+    """Converts a sentence of CoNLL-U, with its text layer."""
     text, word_spans, multiword_tokens = sentence.text_layer()
     return SourceSentence(
         words=sentence.forms,
@@ -82,7 +82,7 @@ def from_conllu(sentence: ConlluSentence, place: str = "") -> SourceSentence:
 
 
 def _is_token_list(value: Any) -> bool:
-    """Tells a sentence of the package `conllu`, a list of dictionaries with comments."""
+    """Recognises a sentence of the package `conllu`, a list of dictionaries with comments."""
     return hasattr(value, "serialize") and hasattr(value, "metadata")
 
 
@@ -91,7 +91,7 @@ def _is_spacy(value: Any) -> bool:
 
 
 def _from_spacy(tokens: Any) -> SourceSentence:
-    """Words are spaCy's, without its tokens of white space."""
+    """Converts spaCy's tokens to words, dropping tokens of white space."""
     words = [token for token in tokens if not token.is_space]
     start = words[0].idx if words else 0
     tags = [token.tag_ for token in words]
@@ -104,12 +104,12 @@ def unread_sentences(
     file: io.BufferedReader, form: str, skip_empty: bool = True, line_breaks: str = "end"
 ) -> Iterator[Unread]:
     """
-    The sentences of an open file in one of `FORMATS` but `auto`, each as a function that reads it: who passes over
-    some saves the time. Raw text comes line by line, or where a line break is a space (which is what `paragraphs`
-    means), by what stands between empty lines; empty lines come too if they are not skipped.
+    Yields the sentences of an open file in one of `FORMATS` but `auto`, each as a function that reads it, so that
+    skipped sentences cost no time. Raw text is read line by line; if a line break is a space, as in the format
+    `paragraphs`, by the paragraphs between empty lines. Empty lines are included unless `skip_empty`.
 
-    The first sentence of a file begins a document (`# newdoc`), and one of text after an empty line a paragraph.
-    CoNLL-U says so itself.
+    The first sentence of a file begins a document (`# newdoc`), and the first of text after an empty line a paragraph.
+    CoNLL-U has its own comments.
     """
     name = source_name(file)
     if form == "conllu":
@@ -125,13 +125,13 @@ def unread_sentences(
 
 
 def new_document(name: str) -> dict[str, str]:
-    """The comments at the beginning of a document, which has the name of its file; standard input has none."""
+    """Comments that begin a document; it is named after its file, standard input has no name."""
     mark = {"newdoc": ""} if name.startswith("<") else {"newdoc id": os.path.basename(name)}
     return mark | {"newpar": ""}
 
 
 def format_of(name: str, file: io.BufferedReader, given: str = "auto") -> str:
-    """The format of an open file: the one that is given, or, of `"auto"`, what suffix and first lines say."""
+    """The format of an open file: the given one, or, for `"auto"`, a guess from suffix and first lines."""
     if given != "auto":
         return given
     suffix = plain_path(name).suffix.lower()
@@ -191,15 +191,15 @@ def text_sentence(
     spaces_after: str = "",
     metadata: dict[str, str] | None = None,
 ) -> SourceSentence:
-    """A line of `"words"`, or raw text."""
-    known = {"metadata": metadata or {}, "place": place}
+    """Makes a sentence of a line of `"words"`, or of raw text."""
+    fields = {"metadata": metadata or {}, "place": place}
     if form == "words":
-        return SourceSentence(words=text.split(), **known)
-    return SourceSentence(text=text, start=start, spaces_after=spaces_after, **known)
+        return SourceSentence(words=text.split(), **fields)
+    return SourceSentence(text=text, start=start, spaces_after=spaces_after, **fields)
 
 
 def _lines(file: Iterable) -> Iterator[tuple[int, int, str, str]]:
-    """Number, offset and text of each line, and its end. Byte order marks do not count."""
+    """Yields number, offset, text and line end of each line. Byte order marks do not count."""
     start = 0
     for number, line in numbered_lines(file, allow_nul=True):
         yield number, start, line, "\n"
@@ -207,7 +207,7 @@ def _lines(file: Iterable) -> Iterator[tuple[int, int, str, str]]:
 
 
 def _paragraphs(file: Iterable) -> Iterator[tuple[int, int, str, str]]:
-    """Text between empty lines, and the number and the offset of its first line."""
+    """Yields the paragraphs between empty lines, with number and offset of their first line."""
     for is_text, lines in groupby(_lines(file), lambda line: bool(line[2].strip())):
         if is_text:
             (number, start, first, _), *others = lines

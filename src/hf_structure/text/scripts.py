@@ -1,4 +1,4 @@
-"""Sentences of raw text in any language and script, by the marks that end sentences in Unicode."""
+"""Splits raw text in any language and script into sentences, at the sentence terminators of Unicode."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -7,7 +7,7 @@ import regex
 
 from hf_structure.text.words import PARAGRAPH_ENDS, check_line_breaks
 
-# Words before a full stop that seldom end a sentence: titles and references, which stand before names and numbers.
+# Words before a full stop that seldom end a sentence: titles and references, which precede names and numbers.
 _ABBREVIATIONS = (
     "abb|art|av|bl|ca|cca|cf|chap|doc|dott|dr|drs|eqs?|etc|figs?|hr|ing|jr|kap|mag|mgr|mr|mrs|ms|mt|nn|no|nr|núm|ob|pág"
     "|pp|prof|sig|sr|sra|sta|sto|str|st|tab|tel|tzv|vgl|vol|vs|акад|вул|гл|др|им|ім|напр|обл|проф|рис|см|св|стр|тел|ул"
@@ -18,10 +18,10 @@ _MARK = r"""
 """
 _ENDS = {name: regex.compile(f"{end} | {_MARK}", regex.VERBOSE) for name, end in PARAGRAPH_ENDS.items()}
 _SPACE = regex.compile(r"\s+")
-_WIDE = regex.compile(r".*[。！？｡]")  # needs no white space behind it, if nothing closes there
+_WIDE = regex.compile(r".*[。！？｡]")  # needs no white space after it, unless a closing mark follows
 _GOES_ON = regex.compile(r"['\"\p{Pe}\p{Pf}\p{Po}\p{Pd}]")
-# A capital letter, a letter of a script without capitals, or a digit, after opening marks or not. (Unicode takes the
-# letters of Georgian for lower case.)
+# A capital letter, a letter of a script without capitals, or a digit, after optional opening marks. (In Unicode, the
+# letters of Georgian are lower case.)
 _BEGIN = regex.compile(r"""['"¿¡\p{Ps}\p{Pi}\p{Pf}\p{Pd}\s]*[\p{Lu}\p{Lt}\p{Lo}\p{Nd}\p{Georgian}]""")
 _NO_END = regex.compile(
     rf".*(?<![\w.])(?:{_ABBREVIATIONS}|\p{{L}}\p{{M}}*|(?:\p{{L}}\.)+\p{{L}})", regex.IGNORECASE | regex.DOTALL
@@ -30,15 +30,15 @@ _NO_END = regex.compile(
 
 def script_sentence_spans(text: str, line_breaks: str = "end") -> list[tuple[int, int]]:
     """
-    Start and end of each sentence of a text in any language, by rules that know of no language's words but for some
-    titles and references.
+    Start and end of each sentence of a text in any language. The rules use no language's words except for some titles
+    and references.
 
     A sentence ends at a line break (with the `line_breaks` `"space"`, at an empty line), and at the marks that end
     sentences in Unicode (`.`, `!`, `?`, `؟`, `۔`, `।`, `。`, `።`, `։`, ...), `…`, and `;` after Greek letters, with
-    the quotation marks and brackets that close behind them. White space must follow, but after wide marks, and then a
-    capital letter, a letter of a script without them, or a digit, after opening marks or not. No sentence ends at the
-    full stop of a single letter, of letters with full stops, or of a word like `Dr.` and `ул.` Raises `ValueError` for
-    other `line_breaks`.
+    any closing quotation marks and brackets. White space must follow, except after wide marks, and then a capital
+    letter, a letter of a script without capitals, or a digit, after optional opening marks. No sentence ends at the
+    full stop of a single letter, of letters with full stops, or of a word like `Dr.` and `ул.` Raises `ValueError`
+    for other `line_breaks`.
     """
     check_line_breaks(line_breaks)
     spans = []
@@ -51,14 +51,14 @@ def script_sentence_spans(text: str, line_breaks: str = "end") -> list[tuple[int
 
 
 def _ends(text: str, ends: regex.Pattern) -> Iterator[int]:
-    """Where sentences end, of all that may end one."""
+    """Yields the ends of all sentences but the last."""
     for match in ends.finditer(text):
         if match["mark"] is None or _is_end(text, match):
             yield match.end()
 
 
 def _is_end(text: str, match: regex.Match) -> bool:
-    """Whether a sentence ends at a mark and what closes behind it."""
+    """Returns True if a sentence ends after this mark and its closing quotes and brackets."""
     space = _SPACE.match(text, match.end())
     if space is None:
         return bool(_WIDE.fullmatch(match[0])) and not _GOES_ON.match(text, match.end())

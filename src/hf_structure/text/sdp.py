@@ -30,7 +30,7 @@ class SdpSentence:
     frames: list[str]  # `_` for a word without one
     arcs: list[tuple[int, int, str]]  # `(head, dependent, label)`, sorted
     predicates: list[int] = field(default_factory=list)  # all heads, and possibly words without dependents
-    line: int | None = field(default=None, compare=False, repr=False)  # where it begins in its file
+    line: int | None = field(default=None, compare=False, repr=False)  # first line in its file
 
     def to_string(self) -> str:
         """The lines of the sentence and the empty line after it."""
@@ -46,7 +46,7 @@ class SdpSentence:
     __str__ = to_string
 
     def to_conllu_sentence(self) -> ConlluSentence:
-        """The words, lemmas and parts of speech (XPOS) as a sentence of CoNLL-U, without the graph."""
+        """Converts words, lemmas and parts of speech (XPOS) to a sentence of CoNLL-U, without the graph."""
         comments = [f"# sent_id = {self.id}"]
         sentence = ConlluSentence.from_words(self.words, tags=self.pos, comments=comments)
         sentence.line = self.line
@@ -70,7 +70,7 @@ def read_sdp(path_or_file: PathOrFile) -> Iterator[SdpSentence]:
 
 
 def write_sdp(sentences: Iterable[SdpSentence], path_or_file: str | os.PathLike | IO) -> int:
-    """Writes the header line and the sentences, one by one (see `write_conllu`); returns how many."""
+    """Writes the header line and the sentences, one by one (see `write_conllu`); returns their number."""
     return write_blocks(chain([f"{HEADER}\n"], map(str, sentences)), path_or_file) - 1
 
 

@@ -1,4 +1,4 @@
-"""Sentences as callers give them, read into one form: a [`SourceSentence`]."""
+"""Reads sentences in the forms that callers use into one: [`SourceSentence`]."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,18 +12,21 @@ if TYPE_CHECKING:
 
 Sentence = str | Sequence[str]
 Span = tuple[int, int]
-# Methods that give Python's own values: of numpy, torch and pandas, and of arrays and scalars of pyarrow
+# Methods that return Python's own values: in numpy, torch and pandas, and in arrays and scalars of pyarrow
 _CONVERSIONS = ("tolist", "to_pylist", "as_py")
 
 
 # Control characters that are no white space, zero-width spaces, byte order marks and U+FFFE, U+FFFF.
 _NO_TEXT = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u200b\ufeff\ufffe\uffff]")
-# White space that a word cannot hold either, since no line and no column of a file can.
+# White space that a word cannot hold either, because no line or column of a file can.
 _NO_WORD = re.compile(f"{_NO_TEXT.pattern}|[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]")
 
 
 class SentenceError(ValueError):
-    """A sentence that cannot be read, parsed or scored: its `number`, from 1, its `place` and the `reason`."""
+    """
+    A sentence that cannot be read, parsed or scored: its `number`, from 1, the `reason`, and in `place` its file and
+    line, if any.
+    """
 
     def __init__(self, number: int, reason: str, place: str = ""):
         super().__init__(f"{place or f'sentence {number}'}: {reason}")
@@ -43,25 +46,24 @@ class EmptySentenceError(ValueError):
 @dataclass
 class SourceSentence:
     """
-    A sentence or running text as it was read, in whatever form: what a model is given, and the text layer that its
-    [`Parse`] keeps.
+    A sentence or running text, read from any form: the model's input, and the text layer that its [`Parse`] keeps.
     """
 
-    words: list[str] | None = None  # None for raw text, whose words are yet to be found
+    words: list[str] | None = None  # None for raw text
     text: str | None = None
-    word_spans: list[Span] | None = None  # start and end of each word in the text, where they are known
-    multiword_tokens: list[Span] = field(default_factory=list)  # first and last word, from 1, of each
+    word_spans: list[Span] | None = None  # start and end of each word in the text, if known
+    multiword_tokens: list[Span] = field(default_factory=list)  # first and last word of each, from 1
     start: int = 0  # offset of the text in a longer one
     spaces_after: str = ""  # white space between the text and what follows in the longer one
     tags: list[str] | None = None  # parts of speech
-    initial: Any = None  # the tree that a parser starts from
+    initial: Any = None  # starting tree for a parser
     metadata: dict[str, str] = field(default_factory=dict)  # comments of CoNLL-U: `{"newpar": ""}` is `# newpar`
-    source: "ConlluSentence | None" = None  # the annotated sentence that it was read from
+    source: "ConlluSentence | None" = None  # the annotated sentence it was read from
     place: str = ""  # file and line, for messages
 
     @property
     def is_text(self) -> bool:
-        """Its words are yet to be found."""
+        """True for raw text, not yet split into words."""
         return self.words is None
 
     @property
@@ -78,10 +80,10 @@ def read_plain(value: Any) -> SourceSentence:
     value = as_sentence(value)
     if isinstance(value, Mapping):
         cells = {name: as_python(value.get(name)) for name in ("words", "text", "start", "tags", "initial")}
-        known = {name: cell for name, cell in cells.items() if cell is not None}
-        if value.keys() & {"words", "text"} and not known.keys() & {"words", "text"}:
-            known["text"] = ""
-        source = SourceSentence(**known)
+        given = {name: cell for name, cell in cells.items() if cell is not None}
+        if value.keys() & {"words", "text"} and not given.keys() & {"words", "text"}:
+            given["text"] = ""
+        source = SourceSentence(**given)
     else:
         source = SourceSentence(text=value) if isinstance(value, str) else SourceSentence(words=value)
     if isinstance(value, bytes | bytearray):
@@ -93,7 +95,7 @@ def read_plain(value: Any) -> SourceSentence:
 
 
 def clean_text(text: str) -> str:
-    """Makes spaces of characters that are no text, so that the length and all offsets stay as they are."""
+    """Replaces characters that are no text by spaces, which keeps the length and all offsets."""
     return _NO_TEXT.sub(" ", text)
 
 
@@ -117,9 +119,9 @@ def cleaned(source: SourceSentence) -> SourceSentence:
 
 def read_batch(sentences: Any) -> str | Iterable[Sentence]:
     """
-    One string, or an iterable of sentences: a list, tuple, array, series, column of a data set or an iterator. Raises
-    `ValueError` for a mapping or a table, whose keys or columns would be taken for sentences, bytes, or nothing of
-    that kind.
+    Returns one string, or an iterable of sentences: a list, tuple, array, series, column of a data set or an iterator.
+    Raises `ValueError` for bytes, anything that is not iterable, and mappings and tables, because iterating them would
+    yield keys or columns.
     """
     name = type(sentences).__name__
     if isinstance(sentences, bytes | bytearray):
@@ -135,24 +137,24 @@ def read_batch(sentences: Any) -> str | Iterable[Sentence]:
 
 
 def check_characters(text: str) -> None:
-    """Raises `ValueError` if the text holds half a character, a lone surrogate, which no file or tokenizer takes."""
+    """Raises `ValueError` for an unpaired surrogate, which no file or tokenizer accepts."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        place = f"character {error.start + 1} of {text!r}"
-        raise ValueError(f"{place} is a lone surrogate, half a character: the text was decoded wrongly") from None
+        character = f"character {error.start + 1} of {text!r}"
+        raise ValueError(f"{character} is a lone surrogate, half a character: the text was decoded wrongly") from None
 
 
 def as_sentence(value: Any) -> Any:
-    """A sentence as [`as_python`] gives it, an empty string if it is missing."""
+    """Converts a sentence with [`as_python`]; a missing one becomes an empty string."""
     value = as_python(value)
     return "" if value is None else value
 
 
 def as_python(values: Any) -> Any:
     """
-    Arrays, tensors, series and columns as lists; their scalars as Python's; None for missing values: NaN and pandas'
-    NA, which are not equal to themselves. All other values as they are.
+    Converts arrays, tensors, series and columns to lists, their scalars to Python's, and missing values to None: NaN
+    and pandas' NA, which are not equal to themselves. Other values pass through.
     """
     convert = next((getattr(values, name) for name in _CONVERSIONS if hasattr(values, name)), None)
     if convert is not None:

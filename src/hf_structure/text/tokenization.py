@@ -1,5 +1,5 @@
 """
-Word-level tokenizers, with one id for each word; subword tokenizers, and the words that subwords belong to.
+Word-level tokenizers, with one id for each word; subword tokenizers, and the word of each subword.
 
 They are plain `tokenizers` pipelines inside `TokenizersBackend`, so `AutoTokenizer` loads them without custom code.
 The papers' normalisation (lower case, digit runs to `N`) is part of the pipeline and is saved with it.
@@ -20,31 +20,31 @@ from transformers import PreTrainedTokenizerBase, TokenizersBackend
 
 SPECIAL_TOKENS = {"unk_token": "<unk>", "pad_token": "<pad>", "mask_token": "<mask>"}
 SUBWORD_SPECIAL_TOKENS = {"unk_token": "<unk>", "pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>"}
-SUBWORD_KINDS = ("unigram", "bpe")  # of tokenizers that are trained
-# No warning about long texts: callers report those that are too long.
+SUBWORD_KINDS = ("unigram", "bpe")  # of trained tokenizers
+# No warning about long texts: callers report texts that are too long.
 _PLAIN: dict[str, Any] = {"add_special_tokens": False, "verbose": False}
-# Of each tokenizer: the size of its vocabulary, and the ids of the words that it has split.
+# Cache for each tokenizer: the size of its vocabulary, and the ids of the words it has split.
 _KNOWN_WORDS: WeakKeyDictionary[PreTrainedTokenizerBase, tuple[int, dict[str, list[int]]]] = WeakKeyDictionary()
 _MOST_KNOWN_WORDS = 1 << 16
-_SPACES = ("\u0120", "\u2581")  # mark pieces that begin with a space: byte-level BPE and SentencePiece
+_SPACES = ("\u0120", "\u2581")  # prefixes of pieces that begin with a space: byte-level BPE and SentencePiece
 
 
 def build_word_tokenizer(
     words: Iterable[str], *, lowercase: bool = True, replace_digits: bool = True, skip_punctuation: bool = True
 ) -> TokenizersBackend:
     """
-    Word-level tokenizer over a given vocabulary.
+    Builds a word-level tokenizer over a given vocabulary.
 
     Args:
         words (`Iterable[str]`):
             The vocabulary, already normalised, in the order of the ids after the special tokens `<unk>`, `<pad>` and
             `<mask>`.
         lowercase (`bool`):
-            Whether words are lower-cased.
+            If True, words are lower-cased.
         replace_digits (`bool`):
-            Whether each run of digits becomes `N`.
+            If True, each run of digits becomes `N`.
         skip_punctuation (`bool`):
-            Stored with the vocabulary: whether the model was trained without punctuation, so that parsing withholds it
+            Stored with the vocabulary: if True, the model was trained without punctuation, and parsing withholds it
             from the model.
     """
     vocabulary = {token: i for i, token in enumerate(SPECIAL_TOKENS.values())}
@@ -76,7 +76,7 @@ def train_word_tokenizer(
     skip_punctuation: bool = True,
 ) -> TokenizersBackend:
     """
-    Word-level tokenizer over the words of a corpus, the most frequent first (ties in alphabetical order).
+    Trains a word-level tokenizer over the words of a corpus, the most frequent first (ties in alphabetical order).
 
     Args:
         sentences (`Iterable[Sequence[str]]`):
@@ -97,6 +97,7 @@ def train_word_tokenizer(
     counts = Counter()
     for word, count in raw.items():
         counts[normalizer.normalize_str(word)] += count
+    # Special tokens have ids of their own.
     for token in SPECIAL_TOKENS.values():
         counts.pop(token, None)
     frequent = [word for word, count in counts.items() if count >= min_frequency]
@@ -112,8 +113,8 @@ def train_word_tokenizer(
 
 def encode_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """
-    One id for each given word, however the tokenizer splits raw text. White space inside a word does not split it, and
-    a word with a special token inside, such as `<unk>-like`, is unknown.
+    Returns one id for each given word, however the tokenizer splits raw text. White space inside a word does not split
+    it, and a word that contains a special token, such as `<unk>-like`, is unknown.
 
     Raises:
         ValueError: if the tokenizer has no vocabulary of words, or is not a fast one.
@@ -127,7 +128,7 @@ def encode_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> li
     added = tokenizer.added_tokens_encoder
     unknown = tokenizer.unk_token_id
     glued = ["".join(word.split()) for word in words]
-    text = "\n".join(glued)  # normalised in one go: by letter, so that each line stays a word
+    text = "\n".join(glued)  # normalised in one call: letter by letter, so that each line stays a word
     if backend.normalizer is not None:
         text = backend.normalizer.normalize_str(text)
     ids = []
@@ -139,9 +140,8 @@ def encode_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> li
 
 def encode(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> dict[str, list[int]]:
     """
-    `input_ids` of given words, without special tokens: with a word-level tokenizer those of [`encode_words`]. With a
-    subword tokenizer there are also `word_ids`, the word of each id from 0, and a word that the tokenizer drops
-    becomes the unknown token.
+    Returns the `input_ids` of given words, without special tokens, by [`encode_words`] if the tokenizer is word-level.
+    Other tokenizers add `word_ids`, the word of each id from 0, and replace words that they drop by the unknown token.
 
     Raises:
         ValueError: if the tokenizer drops a word and has no unknown token, or if it is not a fast one.
@@ -153,7 +153,7 @@ def encode(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> dict[str
 
 
 def is_word_level(tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Whether the vocabulary is one of words, not of pieces. Raises `ValueError` for a tokenizer that is not fast."""
+    """Returns True for a vocabulary of words, not of pieces. Raises `ValueError` for a tokenizer that is not fast."""
     return isinstance(_fast(tokenizer).backend_tokenizer.model, models.WordLevel)
 
 
@@ -164,25 +164,25 @@ def _fast(tokenizer: PreTrainedTokenizerBase) -> TokenizersBackend:
 
 
 def _flat(ids_of_words: list[list[int]], first: int = 0) -> tuple[list[int], list[int]]:
-    """All ids one after another, and the word of each, counted from `first`."""
+    """Concatenates all ids, and returns the word of each, counted from `first`."""
     word_ids = [word for word, ids in enumerate(ids_of_words, start=first) for _ in ids]
     return list(itertools.chain.from_iterable(ids_of_words)), word_ids
 
 
 def _ids_of_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
     """
-    The ids of each word, which do not depend on the words around it. Words that the tokenizer has split before are
-    looked up, until its vocabulary grows.
+    Returns the ids of each word, which do not depend on the words around it. Words split before are looked up in a
+    cache, until the vocabulary grows.
     """
     size = len(tokenizer)
-    known_size, known = _KNOWN_WORDS.get(tokenizer, (0, {}))
-    if known_size != size or len(known) > _MOST_KNOWN_WORDS:
-        known = {}
-        _KNOWN_WORDS[tokenizer] = (size, known)
-    new = [word for word in dict.fromkeys(words) if word not in known]
+    cached_size, ids = _KNOWN_WORDS.get(tokenizer, (0, {}))
+    if cached_size != size or len(ids) > _MOST_KNOWN_WORDS:
+        ids = {}
+        _KNOWN_WORDS[tokenizer] = (size, ids)
+    new = [word for word in dict.fromkeys(words) if word not in ids]
     if new:
-        known |= zip(new, _split_words(new, tokenizer), strict=True)
-    return [known[word] for word in words]
+        ids |= zip(new, _split_words(new, tokenizer), strict=True)
+    return [ids[word] for word in words]
 
 
 def _split_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
@@ -197,7 +197,7 @@ def _split_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> li
 def _without_gaps(
     words: Sequence[str], ids_of_words: list[list[int]], tokenizer: PreTrainedTokenizerBase
 ) -> list[list[int]]:
-    """The same with the unknown token for every word that the tokenizer drops."""
+    """Inserts the unknown token for every word that the tokenizer drops."""
     unknown = tokenizer.unk_token_id
     filled = []
     for word, ids in zip(words, ids_of_words, strict=True):
@@ -215,7 +215,7 @@ def train_subword_tokenizer(
     word_tokenizer: str = "english",
 ) -> TokenizersBackend:
     """
-    Subword tokenizer of space-separated words. A text begins with `<s>`; callers add `</s>` at its end.
+    Trains a subword tokenizer on space-separated words. A text begins with `<s>`; callers add `</s>` at its end.
 
     Args:
         sentences (`Iterable[Sequence[str]]`):
@@ -223,9 +223,9 @@ def train_subword_tokenizer(
         vocab_size (`int`):
             Size of the vocabulary, including special tokens; smaller for small corpora.
         kind (`"unigram"` or `"bpe"`):
-            SentencePiece's unigram model over characters, or byte-level BPE, which knows every character.
+            SentencePiece's unigram model over characters, or byte-level BPE, which covers every character.
         word_tokenizer (`str`):
-            Stored with the vocabulary: the name of the tokenizer that splits raw text into such words, see
+            Stored with the vocabulary: the name of the tokenizer that splits raw text into these words, see
             [`~hf_structure.scoring.scoring.score`].
 
     Raises:
@@ -252,7 +252,7 @@ def train_subword_tokenizer(
 
 
 def unigram_backend(model: models.Unigram) -> Tokenizer:
-    """SentencePiece's unigram model, with its way from text to pieces and back."""
+    """A backend with SentencePiece's unigram model, pre-tokenizer and decoder."""
     backend = Tokenizer(model)
     backend.normalizer = normalizers.NFKC()
     backend.pre_tokenizer = pre_tokenizers.Metaspace()
@@ -261,7 +261,7 @@ def unigram_backend(model: models.Unigram) -> Tokenizer:
 
 
 def subword_tokenizer(backend: Tokenizer, **settings: Any) -> TokenizersBackend:
-    """The tokenizer of a vocabulary with `SUBWORD_SPECIAL_TOKENS`; a text begins with `<s>`. `settings` are saved."""
+    """Wraps a backend with `SUBWORD_SPECIAL_TOKENS`; a text begins with `<s>`. `settings` are saved."""
     bos = SUBWORD_SPECIAL_TOKENS["bos_token"]
     backend.post_processor = processors.TemplateProcessing(
         single=f"{bos} $A", pair=f"{bos} $A $B", special_tokens=[(bos, backend.token_to_id(bos))]
@@ -276,8 +276,8 @@ def subword_tokenizer(backend: Tokenizer, **settings: Any) -> TokenizersBackend:
 
 def _counting_characters(texts: Iterable[str], vocab_size: int, num_special: int) -> Iterator[str]:
     """
-    The same texts. Raises `ValueError` at the end if their characters do not fit the vocabulary: `UnigramTrainer`,
-    which keeps them all, might never end.
+    Passes texts through. Raises `ValueError` at the end if their characters do not fit the vocabulary, because
+    `UnigramTrainer`, which keeps all characters, might never end.
     """
     characters = {" "}
     for text in texts:
@@ -292,10 +292,10 @@ def _counting_characters(texts: Iterable[str], vocab_size: int, num_special: int
 
 def _reproducible(backend: Tokenizer, num_special: int) -> models.Unigram:
     """
-    The trained model, made the same for each training on the same text. Training sums in the order of a hash table
-    with a new seed each time, so that the last digits of the scores differ: they are rounded, and pieces of equal
-    score are in alphabetical order. Characters that are not frequent enough to be pieces get the lowest score and
-    0.0001, 0.0002, ... above it in random order: here in alphabetical order.
+    Makes the trained model reproducible. Training sums in the order of a hash table with a random seed, so that the
+    last digits of the scores differ: scores are rounded, and pieces of equal score sorted alphabetically. Characters
+    too rare to be pieces get the lowest score plus 0.0001, 0.0002, ... in random order: they are sorted
+    alphabetically, too.
     """
     state = json.loads(backend.to_str())["model"]
     special = state["vocab"][:num_special]
@@ -312,16 +312,16 @@ def _reproducible(backend: Tokenizer, num_special: int) -> models.Unigram:
 
 def encode_subwords(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> dict[str, list[int]]:
     """
-    The tokens of space-separated words between a beginning and an end token, and the word that each belongs to.
+    Encodes space-separated words between a beginning and an end token, and numbers the word of each token.
 
     The text consists of the words with single spaces between them (white space inside a word is removed), and is
-    tokenized as a whole. A token that is nothing but the space before a word belongs to that word. A word that the
-    tokenizer drops becomes the unknown token.
+    tokenized as a whole. A token of only the space before a word belongs to that word. A word that the tokenizer drops
+    becomes the unknown token.
 
     Args:
         words (`Sequence[str]`): The words.
         tokenizer (`PreTrainedTokenizerBase`): Any fast tokenizer with a beginning or an end token; if it has only one
-            of them, it stands in for the other.
+            of them, it is used for both.
 
     Returns:
         `dict`: `input_ids`, and `word_ids` (from 1; 0 for beginning and end).
@@ -337,12 +337,12 @@ def encode_subwords(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) ->
 
 def pieces_of_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
     """
-    The token ids of each of several space-separated words in the text that they form; see [`encode_subwords`], also
-    for the errors raised.
+    Returns the token ids of each word in the text of these space-separated words; see [`encode_subwords`], also for
+    the errors raised.
     """
     tokenizer = _fast(tokenizer)
     text = _as_text(words)
-    word_at = []  # of each character; a space belongs to the word after it
+    word_at = []  # word of each character; a space belongs to the word after it
     for number, word in enumerate(text.split(" "), start=1):
         word_at += [number] * len(f" {word}")
     word_at = word_at[1:]
@@ -358,22 +358,22 @@ def pieces_of_words(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) ->
 
 def encode_text(text: str, tokenizer: PreTrainedTokenizerBase) -> dict[str, list]:
     """
-    The tokens of an unchanged text between a beginning and an end token, and the word that each belongs to, by a
-    tokenizer as for [`encode_subwords`].
+    Encodes an unchanged text between a beginning and an end token, and numbers the word of each token. The tokenizer
+    must suit [`encode_subwords`].
 
-    Words are separated by white space. White space belongs to the word after it, at the end to the last one; a token
-    of several words belongs to the first.
+    Words are separated by white space, which belongs to the word after it, at the end to the last word. A token of
+    several words belongs to the first.
 
     Returns:
         `dict`: `input_ids`, `word_ids` (from 1; 0 for beginning and end), and `word_spans`, start and end in the text
-            of each word that has a token. If the text itself begins with a beginning token, no other is added.
+        of each word with a token. If the text itself begins with a beginning token, no other is added.
 
     Raises `ValueError` for a text without words, or a tokenizer that is not fast or has neither beginning nor end
     token.
     """
     bos, eos = _ends(tokenizer)
     spans = [match.span() for match in re.finditer(r"\S+", text)]
-    word_at = []  # of each character
+    word_at = []  # word of each character
     for word, (_, end) in enumerate(spans):
         word_at += [word] * (end - len(word_at))
     encoding = tokenizer(text, return_offsets_mapping=True, **_PLAIN)
@@ -394,15 +394,15 @@ def encode_text(text: str, tokenizer: PreTrainedTokenizerBase) -> dict[str, list
 
 
 def word_start_mask(tokenizer: PreTrainedTokenizerBase) -> torch.Tensor:
-    """`(vocab_size,)`: which tokens begin with a space, and so begin a word."""
+    """Mask `(vocab_size,)` of the tokens that begin with a space, and so begin a word."""
     pieces = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
     return torch.tensor([piece.startswith(_SPACES) for piece in pieces])
 
 
 def inner_pieces(tokenizer: PreTrainedTokenizerBase) -> list[int] | None:
     """
-    Ids of the tokens that go on with a word, and begin none but the first of a text: all without a space in front but
-    special and added ones, which may do either. None where no token has a space in front, so that nothing tells.
+    Ids of the tokens that continue a word, and begin none but the first of a text: all tokens without a leading space,
+    except special and added ones, which may do either. None if no token has a leading space to decide by.
     """
     starts = word_start_mask(tokenizer)
     if not starts.any():
@@ -413,8 +413,8 @@ def inner_pieces(tokenizer: PreTrainedTokenizerBase) -> list[int] | None:
 
 def number_words(input_ids: torch.Tensor, tokenizer: PreTrainedTokenizerBase) -> torch.Tensor:
     """
-    The word of each token of running text, from the tokens alone, so that it is known while they are generated: a
-    token that begins with a space begins a word, and so does the first one after the beginning, end or padding token.
+    Numbers the word of each token of running text from the tokens alone, so that it works during generation. A token
+    with a leading space begins a word, and so does the first one after the beginning, end or padding token.
 
     Args:
         input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`): One text a row.
@@ -437,7 +437,7 @@ def _as_text(words: Sequence[str]) -> str:
 
 
 def check_words(words: Sequence[str]) -> None:
-    """Raises `ValueError` for a word that is empty, or white space alone."""
+    """Raises `ValueError` for a word that is empty or only white space."""
     for number, word in enumerate(words, start=1):
         if not word.strip():
             raise ValueError(f"word {number} is empty")
@@ -447,7 +447,7 @@ def _ends(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
     """Ids of the tokens that begin and end a sentence."""
     tokenizer = _fast(tokenizer)
     ids = [getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id")]
-    known = [token_id for token_id in ids if token_id is not None]
-    if not known:
+    present = [token_id for token_id in ids if token_id is not None]
+    if not present:
         raise ValueError("the tokenizer has neither a beginning nor an end token: sentences need one")
-    return known[0], known[-1]
+    return present[0], present[-1]

@@ -1,7 +1,7 @@
-"""Plain text: numbered lines with clear errors, sentences of space-separated words, and raw text to words.
+"""Plain text: numbered lines with clear errors, sentences of space-separated words, and the splitting of raw text.
 
-`tokenize_words` is a small rule set in the style of the English Universal Dependencies, `unicode_words` knows no
-language, and `split_sentences` few words of one; any callable of the same signature can stand in for them.
+`tokenize_words` is a small rule set in the style of the English Universal Dependencies. `unicode_words` is independent
+of the language, and `split_sentences` nearly so. Any callable of the same signature can replace them.
 """
 
 import os
@@ -21,7 +21,7 @@ Token = str | tuple[str, ...]  # a word, or the words of a token
 
 
 def source_name(path_or_file: PathOrFile) -> str:
-    """The name that error messages give to an input: its path, a file's `name`, or `<input>`."""
+    """Name of an input in error messages: its path, a file's `name`, or `<input>`."""
     if isinstance(path_or_file, (str, os.PathLike)):
         return os.fspath(path_or_file)
     return str(getattr(path_or_file, "name", "<input>"))
@@ -31,12 +31,12 @@ def numbered_lines(
     path_or_file: PathOrFile, error: type[DataError] = DataError, allow_nul: bool = False
 ) -> Iterator[tuple[int, str]]:
     r"""
-    Streams `(number, line)` of a UTF-8 file; lines end at `\n` only, which is taken off (a `\r` before it stays).
+    Streams `(number, line)` of a UTF-8 file; lines end at `\n` only, which is removed (a `\r` before it stays).
 
     Args:
         path_or_file (`str`, `os.PathLike`, file or iterable of lines):
             A path (`.gz`, `.xz` and `.bz2` are decompressed), an open binary or text file, or any iterable of lines.
-            Byte order marks are skipped, also those within files that were put together, at the beginning of a line.
+            Byte order marks at the beginning of any line are skipped, because concatenated files hold several.
         error (`type[DataError]`): The error to raise.
         allow_nul (`bool`): Lets single NUL characters through, which raw text may hold by mistake.
 
@@ -63,7 +63,7 @@ def numbered_lines(
 
 
 def numbered_blocks(path_or_file: PathOrFile, error: type[DataError] = DataError) -> Iterator[list[tuple[int, str]]]:
-    """Streams the lines of [`numbered_lines`] that stand between blank lines, together. Raises the same errors."""
+    """Streams the lines of [`numbered_lines`] in blocks separated by blank lines. Raises the same errors."""
     block = []
     for numbered in numbered_lines(path_or_file, error):
         if numbered[1].strip():
@@ -88,20 +88,21 @@ def read_text(path_or_file: PathOrFile) -> Iterator[list[str]]:
 def write_blocks(blocks: Iterable[str], path_or_file: str | os.PathLike | IO) -> int:
     """
     Writes strings one by one, in UTF-8, to a path (see [`~hf_structure.text.files.open_output`]; an existing file is
-    replaced) or an open text or binary file. Returns how many.
+    replaced) or an open text or binary file. Returns their number.
     """
     is_path = isinstance(path_or_file, (str, os.PathLike))
     count = 0
     with open_output(path_or_file) if is_path else nullcontext(path_or_file) as file:
         write: Callable[..., int] = file.write
-        is_text = hasattr(file, "encoding")  # which temporary files have, too, although they are no `TextIOBase`
+        # Not `isinstance(file, TextIOBase)`: temporary text files are none.
+        is_text = hasattr(file, "encoding")
         for block in blocks:
             write(block if is_text else block.encode("utf-8"))
             count += 1
     return count
 
 
-# Prefixes that treebanks do not part from their word, and abbreviations that keep their full stop; references keep it
+# Prefixes that treebanks do not split from their word, and abbreviations that keep their full stop; references keep it
 # before numbers only.
 _PREFIXES = (
     "ante|anti|auto|bi|bio|co|counter|cross|cyber|de|e|ex|extra|inter|intra|macro|mega|micro|mid|mini|mis|multi|neo|non"
@@ -115,7 +116,7 @@ _ABBREVIATIONS = (
 )
 _UNITS = "am|pm|a\\.m|p\\.m|[cmk]?m|mi|ft|in|[mk]?g|lbs?|oz|[kmg]b|hz|mph|min|mins|hrs?|yrs?|bn|x|k"
 _DOMAINS = "com|org|net|edu|gov|info|mil|biz|co|uk|ca|de|fr|html?|pdf|docx?|xlsx?|jpe?g|png|gif|txt|zip|exe|mp3"
-_SPACE = r"\s\x1c-\x1f"  # str.isspace knows the last four too
+_SPACE = r"\s\x1c-\x1f"  # str.isspace accepts the last four too
 _ADDRESS = rf"""[^{_SPACE}<>"()]*[^{_SPACE}<>"().,;:!?'\]]"""
 _LAST = rf"""['"’”)\]{_SPACE}]*\Z"""  # a full stop here ends the sentence and is a word, after `etc` too
 _EMOTICON = r"[:;=][-o^']?(?:[()\[\]|\\*]+|[DPpOo]\b) | \([-^]?[:;] | <3+ | \^_+\^"
@@ -146,7 +147,7 @@ TOKEN = regex.compile(
     | (?P<run> ''|``|[<>=!]=+>?|<?[-=]+>|<-+|\.?[!?]+|(?P<same>[^\w{_SPACE}'"()]|_)(?P=same)+ )
     | (?P<sign> (?![{_SPACE}])\X )
     """,
-    regex.VERBOSE | regex.IGNORECASE,  # its \w has the marks of letters, many vowels of Hindi say; that of re has not
+    regex.VERBOSE | regex.IGNORECASE,  # its \w, unlike re's, has combining marks, such as many vowels of Hindi
 )
 _CLUSTER = regex.compile(r"\X")
 CLITIC = r"n['’]t|['’](?:[smd]|re|ve|ll)"
@@ -158,27 +159,27 @@ RUN_TOGETHER = (
     "not|na|ta|nt|m|ve|re|ll|s",
 )
 _RUN_TOGETHER = re.compile("({})({})".format(*RUN_TOGETHER), re.IGNORECASE)
-# Shortened words of French, Catalan, Italian, Irish, Maltese and others, which are words by themselves; but `t'i` and
-# `m'u` of Albanian, `c'hoar` of Breton and `O'Neil` are one.
+# Elided words of French, Catalan, Italian, Irish, Maltese and others, which are words by themselves; but `t'i` and
+# `m'u` (Albanian), `c'hoar` (Breton) and `O'Neil` are one word.
 _VOWEL = "aeiouyæœàáâäèéêëìíîïòóôöùúûü"
 _ELIDED = rf"""\b(?: (?:[djlmnstv] | (?:jus|lors|puis|quoi)?qu | (?:a|co|da|de|ne|su)ll | (?:ness|ciasc)?un | quest
         | quell | bell | sant | com | dov | cos | anch | tutt | tant | quant | qual | mezz | gliel | dev | vent | trent
         | (?:quar|cinqu|sess|sett|ott|nov)ant)['’](?=[{_VOWEL}h\d"“«])(?<![mt]['’](?=[iu]a?\b))
     | c['’](?=[{_VOWEL}]) | [bfx]['’](?=\p{{L}}) | [dm]['’](?=fh) | mb['’](?=\p{{L}}) | po['’] )"""
-# And what leans on the word before it, in Welsh (`mae'r`) and German (`geht's`).
+# Enclitics of Welsh (`mae'r`) and German (`geht's`).
 _ENCLITIC = r"""(?<=[aeiouwyâêîôûŵŷ])['’](?:r|ch|th|w)\b | (?<=[iwy]|\bmae)['’]n\b
     | (?<=\b(?:[aoâ]|efo|fe|gyda|na|wedi))['’][iu]\b
     | (?<=\b(?:geht|gibt|hat|ist|wird|war|wär|wie|wenn|ob|ich|du|er|wir|ihr|mir|dir|sich|für|auf|durch))['’]s\b"""
 _WORD = regex.compile(rf"{_ELIDED} | {_ENCLITIC} | (?s:.+?)(?={_ENCLITIC}|\b)", regex.WORD | regex.I | regex.VERBOSE)
 _LINE_BREAK = r"\n\v\f\r\x85\u2028\u2029"  # characters, two of them on Windows
-# White space in which a sentence ends: any line break, or an empty line, which stands between two of the same kind.
+# White space that ends a sentence: any line break, or an empty line, that is, two line breaks of the same kind.
 PARAGRAPH_ENDS = {"end": rf"[{_LINE_BREAK}]", "space": rf"(?P<break>[{_LINE_BREAK}])\s*(?P=break)"}
 _PARAGRAPH_ENDS = {name: re.compile(pattern) for name, pattern in PARAGRAPH_ENDS.items()}
 EMPTY_LINE = _PARAGRAPH_ENDS["space"]
 _CONTENT = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 _CLOSING = r"""['"\p{Pe}\p{Pi}\p{Pf}]*"""
 _CITATION = rf"(?:(?:[^\S{_LINE_BREAK}]*\[\d+\])+(?!\S))?"  # `[17]` belongs to the sentence before it
-_CHUNK = re.compile(rf"\S+{_CITATION}")  # what no sentence ends in, but for the marks of _NO_SPACE
+_CHUNK = re.compile(rf"\S+{_CITATION}")  # no sentence ends inside, except at the marks of _NO_SPACE
 _RULER = re.compile(r"([-_=*~])\1{4,}(?!\S)")  # a sentence of its own
 _ITEM = regex.compile(r"\d+(?:\.\d+)*\.")  # the number of a list's item, which begins its sentence
 _NO_END = regex.compile(
@@ -187,9 +188,9 @@ _NO_END = regex.compile(
 )
 _END = regex.compile(rf".*?[\p{{Sentence_Terminal}}…]+{_CLOSING}{_CITATION}|(?x:{_EMOTICON})", regex.DOTALL)
 _BEGIN = regex.compile(r"""['"¿¡\p{Ps}\p{Pi}\p{Pf}]*[\p{Lu}\p{Lt}\p{Lo}\p{Nd}]|[-$*#@(]""")
-_LOWER = regex.compile(r"(?<=\p{L}{4}\.|[!?])\s+\p{Ll}")  # a mark that ends a sentence even before lower case
-# Marks that need no white space behind them: wide ones, but before closing quotation marks and other marks, and `...`
-# before a capital letter.
+_LOWER = regex.compile(r"(?<=\p{L}{4}\.|[!?])\s+\p{Ll}")  # marks that end a sentence even before lower case
+# Marks that need no white space after them: wide ones, except before closing quotation marks and other marks, and
+# `...` before a capital letter.
 _NO_SPACE = regex.compile(
     r"""[。！？｡](?=[^'"\p{Sentence_Terminal}\p{Pe}\p{Pf}\p{Po}…])|(?<=\p{L})(?:\.{2,}|…)(?=\p{Lu})"""
 )
@@ -197,8 +198,8 @@ _NO_SPACE = regex.compile(
 
 def tokenize_words(text: str) -> list[str]:
     """
-    Words of raw English in the style of the Universal Dependencies' English Web Treebank. Put together they are the
-    text without its white space.
+    Splits raw English into words in the style of the Universal Dependencies' English Web Treebank. Joined, they are
+    the text without its white space.
 
     Kept whole: URLs, e-mail addresses and other names with `@`, file names, `#topics`, emoticons, abbreviations with
     their full stop (`U.S.`, `Dr.`, `w/o`) or with `&` (`AT&T`), references before a number (`Fig. 2`), numbers, dates
@@ -207,17 +208,17 @@ def tokenize_words(text: str) -> list[str]:
     Split: clitics (`do n't`, `it 's`, also `can not`, `gon na`, `did nt`), other hyphens and slashes (`well - known`,
     `and / or`), currency and per cent signs, numbers from units (`5 pm`), the full stop of an abbreviation that ends
     the text (`etc .`), every other sign.
-    Never split: what is one character to a reader (a grapheme cluster: a letter with its accents, an emoji with its
-    colour, one that is joined of several).
+    Never split: grapheme clusters, which readers see as one character (a letter with its accents, an emoji with its
+    colour, several joined into one).
     """
     return list(chain.from_iterable(tokenize(text)))
 
 
 def tokenize(text: str) -> list[tuple[str, ...]]:
     """
-    The tokens of raw English, each with its words: those of [`tokenize_words`]. Most tokens are one word. Several
-    words are what the Universal Dependencies call a multiword token, written together: a word with its clitics
-    (`("do", "n't")`, `("states", "'")`) or words run together (`("can", "not")`). They make up the token.
+    Splits raw English into tokens, each a tuple of the words of [`tokenize_words`]. Most tokens are one word. A token
+    of several is a multiword token of the Universal Dependencies: a word with its clitics (`("do", "n't")`,
+    `("states", "'")`) or words run together (`("can", "not")`). Joined, the words are the token.
     """
     tokens = []
     end = -1
@@ -225,7 +226,7 @@ def tokenize(text: str) -> list[tuple[str, ...]]:
     for match in TOKEN.finditer(text):
         words = _split_clitics(match[0]) if match.lastgroup in ("plain", "word") else (match[0],)
         if match.start() == end:
-            if end not in starts:
+            if end not in starts:  # inside a grapheme cluster
                 *before, last = tokens.pop()
                 words = (*before, last + words[0], *words[1:])
             elif match.lastgroup == "clitic":
@@ -236,7 +237,7 @@ def tokenize(text: str) -> list[tuple[str, ...]]:
 
 
 def words_of_tokens(tokens: Iterable[Token]) -> tuple[list[str], list[tuple[int, int]]]:
-    """The words of tokens, and which of them, from 1, are the first and the last of each token of several words."""
+    """Returns the words of tokens, and the first and last word, from 1, of each token of several words."""
     words: list[str] = []
     multiword_tokens = []
     for token in tokens:
@@ -248,7 +249,7 @@ def words_of_tokens(tokens: Iterable[Token]) -> tuple[list[str], list[tuple[int,
 
 
 def _cluster_starts(text: str) -> Container[int]:
-    """Where the grapheme clusters of a text begin."""
+    """Start offsets of the grapheme clusters of a text."""
     return range(len(text)) if text.isascii() else {match.start() for match in _CLUSTER.finditer(text)}
 
 
@@ -278,25 +279,26 @@ def find_words(text: str, words: Sequence[str]) -> list[tuple[int, int]] | None:
 
 def unicode_words(text: str) -> list[str]:
     """
-    Words of raw text of any language, by Unicode's word boundaries (UAX 29), that of Hebrew's quotation mark inside a
-    word among them. White space goes; every sign is a word. Languages that are written without spaces need a
-    dictionary, which is not here: every Chinese character is a word.
+    Splits raw text of any language into words at Unicode's word boundaries (UAX 29), with its rule for Hebrew's
+    quotation mark inside a word. White space is dropped; every sign is a word. Languages written without spaces would
+    need a dictionary: here, every Chinese character is a word.
 
-    Apostrophes part what lists of short words know: elided words of French, Catalan, Italian, Irish and Maltese
-    (`l' homme`, `dell' isola`), and words of Welsh and German that lean on another (`mae 'r`, `geht 's`).
+    Apostrophes split words on lists: elided words of French, Catalan, Italian, Irish and Maltese (`l' homme`,
+    `dell' isola`), and enclitics of Welsh and German (`mae 'r`, `geht 's`).
     """
     return list(chain.from_iterable(map(_WORD.findall, text.split())))
 
 
 def split_sentences(text: str, line_breaks: str = "end") -> list[str]:
     """
-    Sentences of raw text, white space at their ends taken off. With the `line_breaks` `"space"`, for text whose lines
-    break anywhere, only an empty line ends a sentence; by default every line break does, form feeds and those of
-    Unicode too. So do the marks that end sentences in Unicode (`.`, `!`, `?`, `؟`, `۔`, `।`, `。`, ...) and `…`,
-    with closing quotation marks, brackets and citations (`[17]`), and emoticons, before white space and what may begin
-    a sentence: a capital letter, a letter of a script that has none, a digit (after opening marks or not), or one of
-    `-$*#@(`. Before lower case, `!` and `?` end one, and so does a full stop after four letters or more. `。`, `！`
-    and `？` need no white space where no closing mark follows, nor does `...` before a capital letter.
+    Splits raw text into sentences, stripped of white space at their ends. By default every line break ends a sentence,
+    including form feeds and Unicode's; with `line_breaks="space"`, for text with hard-wrapped lines, only an empty
+    line does. Sentences also end at the marks that end sentences in Unicode (`.`, `!`, `?`, `؟`, `۔`, `।`, `。`, ...),
+    at `…`, both with any closing quotation marks, brackets and citations (`[17]`), and at emoticons. White space must
+    follow, and then a possible beginning: a capital letter, a letter of a script without capitals, a digit (after
+    optional opening marks), or one of `-$*#@(`. Before lower case, `!` and `?` end a sentence, and so does a full stop
+    after four letters or more. `。`, `！` and `？` need no white space unless a closing mark follows, nor does `...`
+    before a capital letter.
 
     A full stop does not end a sentence after English abbreviations, single letters and letters with full stops (`Dr.`,
     `J.`, `U.S.`, but not `etc.`, `a.m.` and `p.m.`), nor after a number that begins it (`2. Methods`). A run of five
@@ -306,15 +308,15 @@ def split_sentences(text: str, line_breaks: str = "end") -> list[str]:
 
 
 def check_line_breaks(line_breaks: object) -> None:
-    """Raises `ValueError` if line breaks cannot be read so."""
+    """Raises `ValueError` for an unknown value of `line_breaks`."""
     if line_breaks not in PARAGRAPH_ENDS:
         raise ValueError(f'line_breaks must be "end" or "space", not {line_breaks!r}')
 
 
 def paragraph_spans(text: str, line_breaks: str = "end") -> list[tuple[int, int]]:
     """
-    Start and end of each line without white space around it, or, with the `line_breaks` `"space"`, of what stands
-    between empty lines. Raises `ValueError` for other `line_breaks`.
+    Start and end of each line without white space around it, or, with `line_breaks="space"`, of each paragraph between
+    empty lines. Raises `ValueError` for other `line_breaks`.
     """
     check_line_breaks(line_breaks)
     ends = [match.span() for match in _PARAGRAPH_ENDS[line_breaks].finditer(text)]
@@ -339,7 +341,7 @@ def sentence_spans(text: str, line_breaks: str = "end") -> list[tuple[int, int]]
 
 
 def _parts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """What stands between white space, parted at marks that need none."""
+    """Splits a chunk at marks that need no white space after them."""
     chunk = text[start:end]
     for match in () if chunk.isascii() and ".." not in chunk else _NO_SPACE.finditer(text, start, end):
         yield start, match.end()
@@ -348,18 +350,18 @@ def _parts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _is_boundary(text: str, chunk: tuple[int, int], following: tuple[int, int], is_first: bool) -> bool:
-    """Whether a sentence ends between two chunks of a line, of which the former may be the first of its sentence."""
+    """Returns True if a sentence ends between two chunks; `is_first` if the former begins its sentence."""
     start, end = chunk
     begin = following[0]
     if end == begin or _RULER.match(text, start) or _RULER.match(text, begin):
         return True
-    if text[end - 1].isalpha():  # to save time
+    if text[end - 1].isalpha():  # most words: decided before the slow patterns run
         return False
     if _NO_END.match(text, start) or (is_first and _ITEM.fullmatch(text, *chunk)):
         return False
     return bool(_LOWER.match(text, end) or (_BEGIN.match(text, begin) and _END.fullmatch(text, *chunk)))
 
 
-# How raw sentences are split into words, by the name that a checkpoint's tokenizer may hold.
+# Functions that split raw sentences into words, by the name that a checkpoint's tokenizer may store.
 WORD_TOKENIZERS = {"english": tokenize_words, "spaces": str.split, "unicode": unicode_words}
 TOKENIZERS: dict[str, Callable[[str], Sequence[Token]]] = {**WORD_TOKENIZERS, "english": tokenize}
