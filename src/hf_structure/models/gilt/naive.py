@@ -42,12 +42,12 @@ def naive_scores(
     arc_matrix = as_matrix(scorer.arc_matrix)
     count_matrix = as_matrix(scorer.count_matrix)
     unrelated = torch.zeros_like(tapes[:, 0, 0])
-    arcs = torch.full((len(states), len(states)), -torch.inf)
+    arcs = torch.full((len(states), len(states)), -torch.inf, dtype=states.dtype)
     counts = []
     for i in range(1, len(states)):
         own_parent = pair_vector(scorer, PARENT, states[i], 0, unrelated)  # pe_ii
         own_child = pair_vector(scorer, CHILD, states[i], 0, unrelated)  # ce_ii
-        summary = torch.zeros(scorer.size)
+        summary = torch.zeros(scorer.size, dtype=states.dtype)
         for j in range(i):
             # The arcs of word i itself are still unknown, so the graph is read from the word before it.
             features = tapes[:, i - 1, j]
