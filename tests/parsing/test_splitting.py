@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hf_structure import Parse, parse
-from hf_structure.parsing.options import LINE_BREAKS, ParseOptions
+from hf_structure.parsing.options import OPTIONS, ParseOptions
 from hf_structure.parsing.splitting import choose_splitter, regroup, split_texts, warn_of_several
 from hf_structure.text.conllu import ConlluSentence, ConlluToken
 from hf_structure.text.reading import read_all
@@ -99,7 +99,7 @@ def test_models_read_line_breaks_and_functions_get_the_whole_text():
 def test_unknown_line_breaks(sentences):
     with pytest.raises(ValueError, match="line_breaks must be one of end, space, not 'both'"):
         ParseOptions(sentences=sentences, line_breaks="both")
-    assert tuple(PARAGRAPH_ENDS) == LINE_BREAKS
+    assert tuple(PARAGRAPH_ENDS) == OPTIONS["line_breaks"].choices
 
 
 def test_lines_of_one_string_are_several_sentences():

@@ -13,7 +13,6 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 DEFAULT_PARSER = "rngt-en"
 DEFAULT_SCORER = "gilt-en"
 CORRECTIONS = ("oh-schuler", "pimentel-meister")
-LINE_BREAKS = ("end", "space")  # of a sentence, or white space like any other
 MASKINGS = ("within_word", "original")
 MAX_WORDS = 1000
 POOLING = ("mean", "first", "last")  # of the pieces of a word
@@ -29,10 +28,6 @@ Punctuation = Literal["attach", "drop", "parse"]
 WordTokenizer = Literal["english", "spaces", "unicode"] | Callable[[str], Sequence[str | tuple[str, ...]]]
 Precision = Literal["float32", "bfloat16", "float16", "float64", "int8"]
 
-SENTENCES: tuple[str, ...] = get_args(get_args(Splitter)[0])
-LINE_BREAKS: tuple[str, ...] = get_args(LineBreaks)
-STRUCTURES: tuple[str, ...] = get_args(Structure)
-PUNCTUATION: tuple[str, ...] = get_args(Punctuation)
 DTYPES: tuple[str, ...] = get_args(Precision)
 
 

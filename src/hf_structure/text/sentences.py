@@ -18,8 +18,6 @@ _CONVERSIONS = ("tolist", "to_pylist", "as_py")
 
 # Control characters that are no white space, zero-width spaces, byte order marks and U+FFFE, U+FFFF.
 _NO_TEXT = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u200b\ufeff\ufffe\uffff]")
-# White space that a word cannot hold either, because no line or column of a file can.
-_NO_WORD = re.compile(f"{_NO_TEXT.pattern}|[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]")
 
 
 class SentenceError(ValueError):
