@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from hashlib import sha256
 from itertools import chain, combinations, pairwise, starmap
 from math import prod
@@ -13,6 +14,7 @@ from transformers import AutoTokenizer
 from udtools.validator import Validator
 
 from hf_structure import Parse, parse
+from hf_structure.models.abilities import abilities_of
 from hf_structure.parsing.segmentation import (
     _fitting_starts,
     _pieces_of_words,
@@ -171,15 +173,24 @@ def starts_of(words, model, tokenizer, **options) -> list[int]:
     return [word for word, begins in enumerate(found) if begins]
 
 
-def test_a_sentence_of_too_many_words_is_split_at_its_likeliest_starts(model, tokenizer, set_starts):
+@pytest.mark.parametrize(
+    ("max_words", "inside", "starts"),
+    [
+        (None, [], [0, 5]),
+        (3, [], [0, 2, 5]),
+        (2, [], [0, 2, 3, 5, 7]),
+        (1, [], [*range(8)]),
+        (2, [2, 3], [0, 1, 4, 5, 7]),
+        (2, [*range(1, 8)], [0]),  # nowhere to split it
+    ],
+)
+def test_a_sentence_of_too_many_words_is_split_at_its_likeliest_starts(
+    max_words, inside, starts, model, tokenizer, set_starts, monkeypatch
+):
     set_starts(0.9, 0.1, 0.3, 0.2, 0.1, 0.6, 0.1, 0.2)
-    words = list("abcdefgh")
-    assert starts_of(words, model, tokenizer) == [0, 5]
-    assert starts_of(words, model, tokenizer, max_words=3) == [0, 2, 5]
-    assert starts_of(words, model, tokenizer, max_words=2) == [0, 2, 3, 5, 7]
-    assert starts_of(words, model, tokenizer, max_words=1) == list(range(8))
-    assert starts_of(words, model, tokenizer, max_words=2, inside=[{2, 3}]) == [0, 1, 4, 5, 7]
-    assert starts_of(words, model, tokenizer, max_words=2, inside=[set(range(1, 8))]) == [0]  # nowhere to split it
+    abilities = replace(abilities_of(model.config), max_words=max_words, max_tokens=None)
+    monkeypatch.setattr("hf_structure.parsing.segmentation.abilities_of", lambda _: abilities)
+    assert starts_of(list("abcdefgh"), model, tokenizer, inside=[inside]) == starts
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -197,13 +208,13 @@ def test_parts_are_the_likeliest_that_fit(seed):
 
     every = chain.from_iterable(combinations(sorted(possible), number) for number in range(12))
     allowed = [chosen for chosen in every if all(starmap(is_allowed, pairwise([0, *chosen, 12])))]
-    assert _fitting_starts([0], possible, sizes, [4, 50], 8) == {0, *max(allowed, key=likelihood)}
-    assert _fitting_starts([0], possible, sizes, [], None) == {0}
+    assert _fitting_starts([0], possible, sizes, 4, 8) == {0, *max(allowed, key=likelihood)}
+    assert _fitting_starts([0], possible, sizes, None, None) == {0}
 
 
 def test_a_word_that_is_too_long_is_left_alone():
     possible = dict.fromkeys(range(1, 9), 0.1)
-    assert _fitting_starts([0], possible, [1, 1, 1, 99, 1, 1, 1, 1, 1], [], 9) == {0, 3, 4}
+    assert _fitting_starts([0], possible, [1, 1, 1, 99, 1, 1, 1, 1, 1], None, 9) == {0, 3, 4}
 
 
 def test_text_without_starts_fits_the_model(model, tokenizer, monkeypatch):

@@ -41,18 +41,15 @@ def sentence_splitter(
     treebank_id: int | None = None,
     batch_size: int = 64,
     line_breaks: str = "end",
-    max_words: int | None = None,
 ) -> Split:
     """
     Returns a function that splits text into the sentences that a model finds. A line break always ends a sentence, or,
-    with `line_breaks="space"`, an empty line. Sentences too long for the model, or of more than `max_words` words, are
-    split further if possible. Raises `ValueError` if the model does not segment text; the function does if the words
-    do not match the text.
+    with `line_breaks="space"`, an empty line. Sentences too long for the model are split further if possible. Raises
+    `ValueError` if the model does not segment text; the function does if the words do not match the text.
     """
     if not abilities_of(model.config).segments:
         raise ValueError(f"this {type(model).__name__} finds no sentences: sentences='split' splits text by rules")
-    options = {"treebank_id": treebank_id, "batch_size": batch_size, "max_words": max_words}
-    starts = partial(find_starts, model=model, tokenizer=tokenizer, **options)
+    starts = partial(find_starts, model=model, tokenizer=tokenizer, treebank_id=treebank_id, batch_size=batch_size)
     return partial(_split, word_tokenizer=word_tokenizer, starts=starts, line_breaks=line_breaks)
 
 
@@ -125,23 +122,20 @@ def find_starts(
     treebank_id: int | None = None,
     batch_size: int = 64,
     inside: Iterable[Collection[int]] | None = None,
-    max_words: int | None = None,
 ) -> list[list[bool]]:
     """
     Marks the words of each paragraph that begin a sentence: always the first, and never a word `inside` a token. A
-    sentence that the model has no positions for, or that has more than `max_words` words, is split at the likeliest
-    starts that let its parts fit.
+    sentence that the model has no positions for is split at the likeliest starts that let its parts fit.
     """
     abilities = abilities_of(model.config)
     pieces = [_pieces_of_words(encode(words, tokenizer), len(words)) for words in paragraphs]
     probabilities = _probabilities(paragraphs, pieces, model, treebank_id, batch_size)
     knows_marks = _knows_punctuation(abilities)
-    longest = [most for most in (abilities.max_words, max_words) if most is not None]
     found = []
     for words, each, own, inner in zip(paragraphs, pieces, probabilities, inside or repeat(()), strict=False):
         possible = {word: value for word, value in enumerate(own) if word and word not in inner}
         starts = _likely_starts(words, possible, knows_marks)
-        chosen = _fitting_starts(starts, possible, list(map(len, each)), longest, abilities.max_tokens)
+        chosen = _fitting_starts(starts, possible, list(map(len, each)), abilities.max_words, abilities.max_tokens)
         found.append([word in chosen for word in range(len(words))])
     return found
 
@@ -198,12 +192,12 @@ def _fitting_starts(
     starts: Iterable[int],
     possible: Mapping[int, float],
     sizes: Sequence[int],
-    longest: Sequence[int],
+    max_words: int | None,
     max_pieces: int | None,
 ) -> set[int]:
-    """Adds starts within sentences of more words than the `longest`, or more pieces, if they can be split."""
+    """Adds starts within sentences of more than `max_words` words or `max_pieces` pieces, if they can be split."""
     before = [0, *accumulate(sizes)]
-    most_words = min(longest, default=len(sizes))
+    most_words = max_words or len(sizes)
     most_pieces = max_pieces or before[-1]
 
     def fits(start: int, end: int) -> bool:
