@@ -1,6 +1,7 @@
 import itertools
 import json
 import math
+from copy import deepcopy
 
 import pytest
 import torch
@@ -843,7 +844,7 @@ def test_the_lexicon_travels_with_the_model(tmp_path):
 
 
 def test_abilities_follow_a_configuration_that_changes():
-    config = tiny_config(**WITH_LEXICON)
+    config = tiny_config(**deepcopy(WITH_LEXICON))
     by_name = {column.name: column for column in config.abilities.columns}
     tags = {"upos": ["NOUN"], "xpos": ["NN"]}
     assert by_name["lemma"].spelled([["lower-0+"]], ["cats"], tags) == ["cat"]
