@@ -98,10 +98,10 @@ class Lexicon:
 
     def lemma(self, rules: Sequence[str], form: str, upos: str, xpos: str) -> str:
         """
-        The lemma of a word, given its best rules, the best first: that of the lexicon, if it has the word with this
-        XPOS. Else that of the best plausible rule, unless this one changes a word of an open class into something
-        unknown, while one of the next ones finds a known lemma: `depicting` is not `depicte` if `depict` is known. A
-        word that no plausible rule changes is its own lemma, in the letters of the best rule.
+        Returns the lemma of a word, given its best rules, best first. A word that the lexicon has with this XPOS gets
+        the lemma listed there. For any other word, the best plausible rule decides. In an open class, if the result is
+        unknown, a later plausible rule with a known lemma wins: `depict`, not `depicte`, for `depicting`. Without a
+        plausible rule, a word is its own lemma, in the letters of the best rule.
         """
         if rule := self.rules.get((form, xpos)):
             return lemma_of(rule, form)
@@ -115,17 +115,19 @@ class Lexicon:
 
     def _is_plausible(self, rule: str, form: str, upos: str, xpos: str) -> bool:
         """
-        Whether a rule leaves the letters of a word, or is that of a known word with this XPOS and the same ending, or
-        finds a known lemma: for an open class, by the rule of a known word with nearly the same ending (not `media`
-        for `mediated`), or one that changes letters behind the second (`person` for `people`, not `that` for `thx`).
-        Words without letters are not known. Without known words, any rule is plausible.
+        Returns True if a rule keeps the letters of a word, has been seen with this XPOS and ending, or finds a known
+        lemma. In an open class, a known lemma is not enough: the rule must have been seen with nearly this ending (so
+        `mediated` does not become `media`), or keep the first two letters (`people` becomes `person`, but `thx` does
+        not become `that`). Any rule is plausible for a word without letters, and without known words.
         """
         if not self.rules or rule.endswith("-0+") or form.lower() == form.upper():
             return True
         nearly, same = _endings(rule, form, xpos)
         lemma = lemma_of(rule, form).lower()
-        if same in self.endings or lemma not in self.lemmas:
-            return same in self.endings
+        if same in self.endings:
+            return True
+        if lemma not in self.lemmas:
+            return False
         is_irregular = not rule.endswith("+") and lemma[:2] == form[:2].lower() and len(lemma) <= len(form)
         return upos not in OPEN_CLASSES or is_irregular or nearly in self.endings
 
