@@ -14,6 +14,7 @@ from hf_structure.models.abilities import PROBABILITIES, Abilities, Column, labe
 from hf_structure.modules.configuration import EncoderConfig, chosen_layers, require_positive
 
 LEXICON = "lexicon.json"  # the file beside config.json
+CHAIN = "+"  # between the labels of a unary chain
 
 
 @strict
@@ -55,6 +56,9 @@ class RNGTransformerConfig(EncoderConfig):
         num_segmentation_layers (`int`, defaults to 0):
             How many layers, the first ones, are read to find where sentences begin in running text; 0 for a model that
             finds none.
+        constituents (`list[str]`, *optional*):
+            Labels of constituents that are predicted too; unary chains are one label, from the top, as in `"S+VP"`.
+        constituent_size (`int`, defaults to 256): Width of the hidden layer of their scores.
         use_graph_input (`bool`, defaults to `True`):
             Whether self-attention reads a graph: that of the round before, or the one given.
         num_graph_layers (`int` or `list[int]`, *optional*):
@@ -96,6 +100,8 @@ class RNGTransformerConfig(EncoderConfig):
     treebanks: list[str] | None = None
     treebank_dropout: float | int = 0.0
     num_segmentation_layers: int = 0
+    constituents: list[str] | None = None
+    constituent_size: int = 256
     num_graph_layers: int | list[int] | None = None
     scale_relations: bool = False
     num_rounds: int = 3
@@ -166,7 +172,9 @@ class RNGTransformerConfig(EncoderConfig):
         """What the models give and read."""
         labels = label_columns(cast(dict[int, str], self.id2label)) if self.labelled else ()
         return Abilities(
-            structures=("dependency",),
+            structures=("dependency", "constituency") if self.constituents else ("dependency",),
+            optional_constituents=bool(self.constituents),
+            span_labels=self.span_labels if self.constituents else None,
             columns=(PROBABILITIES, *labels, *self._predicted),
             decoders=("tree", "projective", "argmax"),
             k_best=True,
@@ -181,6 +189,11 @@ class RNGTransformerConfig(EncoderConfig):
             max_words=self.max_words,
             max_tokens=self.max_pieces,
         )
+
+    @property
+    def span_labels(self) -> tuple[str, ...]:
+        """The labels of single constituents, without chains."""
+        return tuple(sorted({label for chain in self.constituents or () for label in chain.split(CHAIN)}))
 
     def read_forms(self, words: Sequence[str]) -> dict[str, list]:
         """The hashes of what words look like."""
@@ -215,7 +228,9 @@ class RNGTransformerConfig(EncoderConfig):
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""
         super().validate_sizes()
-        require_positive(self, "num_rounds", "arc_size", "label_size")
+        require_positive(self, "num_rounds", "arc_size", "label_size", "constituent_size")
+        if self.constituents == []:
+            raise ValueError("constituents has no labels")
         layers = self.num_graph_layers
         if layers == [] or (isinstance(layers, int) and not 1 <= layers <= self.num_hidden_layers):
             raise ValueError(

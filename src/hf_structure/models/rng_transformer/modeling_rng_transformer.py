@@ -151,6 +151,7 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         heads: torch.Tensor | None = None,
         labels: torch.Tensor | None = None,
         columns: dict[str, torch.Tensor] | None = None,
+        constituents: torch.Tensor | None = None,
         sentence_starts: torch.Tensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
         inputs_embeds: torch.Tensor | None = None,
@@ -173,6 +174,9 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
                 The relation labels to learn; -100 for padding, and for words whose label is not known.
             columns (`dict[str, torch.LongTensor]`, tensors of shape `(batch_size, num_words)`, *optional*):
                 Values to learn of `config.columns`, by name; -100 for padding, and where they are not known.
+            constituents (`torch.LongTensor` of shape `(batch_size, num_constituents, 3)`, *optional*):
+                The constituents to learn: start and end, half-open in words from 0, and label, an index of
+                `config.constituents`; -1 for padding. Sentences may have these, heads, or both.
             sentence_starts (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
                 Whether a sentence begins with each word of running text, 1 or 0; -100 for padding, and where it is
                 not known. Running text has no heads to learn (all negative) and is not parsed.
@@ -181,7 +185,7 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
 
         The loss, returned when `heads` and, in a model with labels, `labels` are given, is the sum over all rounds of
         the losses of arcs (`config.arc_loss`) and of the cross-entropies of the labels of the arcs to learn and of
-        the values of columns; and of the cross-entropy of sentence starts. With `sentence_starts`, `logits` are those
+        the values of columns, and of -log p of the constituency trees; and of the cross-entropy of sentence starts. With `sentence_starts`, `logits` are those
         of the sentences with heads to learn, None if there are none.
 
         Raises:
@@ -195,7 +199,7 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         sentences, left_align = self.read_words(check_one_input(input_ids, inputs_embeds), *read)
         arcs = self.initial_arcs(left_align(initial_heads), left_align(initial_deprels), sentences)
         gold: dict[str, Any] = {"heads": heads, "labels": labels, "columns": columns or {}}
-        gold = tree_map_only(torch.Tensor, left_align, gold)
+        gold = tree_map_only(torch.Tensor, left_align, gold) | {"constituents": constituents}
         learns = heads is not None and (labels is not None or not self.config.labelled)
         loss: Any = 0.0
         if num_items_in_batch is None:
@@ -205,6 +209,8 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
             loss = self.segmentation_loss(sentences, left_align(sentence_starts))
             # Running text is read to find sentences alone: it has no heads, and may be longer than any sentence.
             is_parsed = (gold["heads"] >= 0).any(1)
+            if constituents is not None:
+                is_parsed = is_parsed | (constituents[..., 0] >= 0).any(1)
             if not is_parsed.any():
                 return GraphParserOutput(loss=loss / divisor)
             sentences, arcs, gold = select((sentences, arcs, gold), is_parsed)
@@ -245,16 +251,23 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         heads: torch.Tensor,
         labels: torch.Tensor | None,
         columns: dict[str, torch.Tensor],
+        constituents: torch.Tensor | None,
     ) -> torch.Tensor:
-        """Sum of the losses of arcs, labels and columns in one round."""
+        """Sum of the losses of arcs, labels, columns and constituents in one round."""
         if self.config.arc_loss == "tree":
-            if ((heads >= 0).sum(1) != lengths).any():
+            num_heads = (heads >= 0).sum(1)
+            # Sentences with constituents alone have no heads.
+            if ((num_heads != lengths) & (num_heads > 0 if constituents is not None else True)).any():
                 raise ValueError("the loss of whole trees needs a head for every word (config.arc_loss)")
-            loss = -tree_log_prob(scores.arcs, heads, lengths).sum()
+            loss = -tree_log_prob(scores.arcs, heads, lengths)[num_heads > 0].sum()
         else:
             loss = sum_of_losses(scores.arcs, heads)
         if scores.label_vectors is not None and labels is not None:
+            labels = labels.masked_fill(heads < 0, -100)
             loss = loss + sum_of_losses(self.decoder.score_labels(*scores.label_vectors, heads), labels)
+        if self.constituents is not None and constituents is not None:
+            span_scores = self.constituents(scores.vectors, lengths)
+            loss = loss + self.constituents.loss(span_scores, constituents, lengths)
         return loss + sum(sum_of_losses(column_scores[name], values) for name, values in columns.items())
 
     @torch.no_grad()
@@ -274,6 +287,7 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         k: int = 1,
         marginals: bool = False,
         num_rounds: int | None = None,
+        constituents: bool = True,
     ) -> DecoderOutput:
         """
         Parses a batch of sentences. Those whose graph does not change any more take no part in further rounds.
@@ -285,6 +299,7 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
             k (`int`): Number of trees, best first. The last round gives them; each has its best labels.
             marginals (`bool`): Whether to add arc marginals over all trees with one root, from the last round.
             num_rounds (`int`, *optional*): Number of rounds at most, by default `config.num_rounds`.
+            constituents (`bool`): Whether to add the best constituency tree, in a model with constituents.
 
         Raises:
             ValueError: if `decoder` is unknown, `k` does not fit it, a sentence is too long or a score NaN, if there
@@ -315,6 +330,9 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
             output.columns["labels"] = torch.stack([tree.labels for tree, _ in trees], dim=1)
             output.columns["label_probabilities"] = torch.stack([probs for _, probs in trees], dim=1)
         output.columns |= self.best_columns(sentences, scores.vectors, is_word)
+        if self.constituents is not None and constituents:
+            trees = self.constituents.decode(self.constituents(scores.vectors, sentences.lengths), sentences.lengths)
+            output.spans, output.span_labels, output.span_probs, output.span_log_probs = trees
         return output
 
     def _refine(

@@ -14,6 +14,7 @@ from torch import nn
 
 from hf_structure.algorithms.word_annotations import CANDIDATES
 from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
+from hf_structure.models.rng_transformer.constituents_rng_transformer import RNGTransformerConstituents
 from hf_structure.models.rng_transformer.words_rng_transformer import Sentences, select
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.graph_transformer import take
@@ -131,7 +132,7 @@ def sum_of_losses(scores: torch.Tensor, gold: torch.Tensor) -> torch.Tensor:
 
 
 class ScoringMixin(nn.Module):
-    """The scorers of a parser: of arcs and labels, and of columns and sentence starts if it predicts them."""
+    """The scorers of a parser: of arcs and labels; of columns, constituents and sentence starts if it predicts them."""
 
     config: RNGTransformerConfig
     rng_transformer: Any  # the base model
@@ -141,6 +142,7 @@ class ScoringMixin(nn.Module):
         """Adds the scorers."""
         self.decoder = RNGTransformerDecoder(config)
         self.tagger = RNGTransformerTagger(config) if config.columns else None
+        self.constituents = RNGTransformerConstituents(config) if config.constituents else None
         self.segmenter = None
         if config.num_segmentation_layers:
             hidden = nn.Linear(config.hidden_size, config.column_size)

@@ -16,6 +16,7 @@ OF_FAMILIES = {
     "use_swap": "a g2g_transformer: others predict crossing arcs as they are",
     "columns": "a rng_transformer: others predict heads and labels alone",
     "initial_train_file": "a rng_transformer: others read no given trees",
+    "constituents": "a rng_transformer: others predict no labelled constituents",
     "teacher": "a rng_transformer: others do not predict all arcs at once",
 }
 
@@ -95,6 +96,13 @@ class ParsingDataArguments(DataArguments):
     initial_train_file: list[str] | None = option(
         None, "The training sentences as another parser has parsed them, which are refined."
     )
+    constituents: list[str] | None = option(
+        None,
+        "Constituency trees to learn too, in brackets. A training sentence with the same words has both trees; others "
+        "are learned by their constituents alone.",
+    )
+    validation_constituents: list[str] | None = option(None, "The constituency trees of validation sentences.")
+    test_constituents: list[str] | None = option(None, "The constituency trees of test sentences.")
     initial_validation_file: list[str] | None = option(None, "The same of the validation sentences.")
     initial_test_file: list[str] | None = option(None, "The same of the test sentences.")
     max_tokens: int = option(

@@ -9,7 +9,11 @@ import torch
 from transformers import PreTrainedModel
 
 from hf_structure.corpora.collators import pad_words
+from hf_structure.metrics.counts import precision_recall_f1
+from hf_structure.metrics.evalb import BracketCounts, bracket_counts
 from hf_structure.models.abilities import abilities_of
+from hf_structure.models.modeling_outputs import DecoderOutput
+from hf_structure.models.rng_transformer.configuration_rng_transformer import CHAIN
 from hf_structure.text.files import new_file
 from hf_structure.training.comparison import markdown_table
 from hf_structure.training.distillation import Teacher
@@ -81,6 +85,7 @@ class ParsingTrainer(ScoringTrainer):
         numbers = {treebank: number for number, treebank in enumerate(treebanks)}
         sums = torch.zeros(len(treebanks), 2, 3 + len(predicted), dtype=torch.float64)
         starts = torch.zeros(3, dtype=torch.float64)
+        brackets = [BracketCounts(0, 0, 0, 0, 0, 0)]
         for examples in self._batches(dataset):
             running = [example for example in examples if example.get("sentence_starts") is not None]
             if running:
@@ -88,7 +93,12 @@ class ParsingTrainer(ScoringTrainer):
             trees = [example for example in examples if example.get("sentence_starts") is None]
             if trees:
                 rows = torch.tensor([numbers[example.get("treebank", "")] for example in trees])
-                sums.index_add_(0, rows, self._count_words(model, trees, predicted))
+                batch: dict[str, Any] = self._prepare_inputs(self.data_collator(trees))
+                gold = {name: batch.pop(name, None) for name in ("heads", "labels", "columns", "constituents")}
+                parsed = model.decode(**batch)
+                sums.index_add_(0, rows, self._count_words(trees, gold, parsed, predicted))
+                if parsed.spans is not None:
+                    brackets += count_brackets(trees, parsed, model.config)
         totals = torch.tensor(self._sum_over_processes(sums.flatten().tolist()), dtype=torch.float64).view_as(sums)
         metrics = self._word_scores(totals.sum(0), model.config.labelled)
         self.treebank_scores = {}
@@ -100,6 +110,9 @@ class ParsingTrainer(ScoringTrainer):
         found, true, correct = self._sum_over_processes(starts.tolist())
         if true:
             metrics["sentence_starts_f1"] = 2 * correct / (found + true)
+        matched, *constituents = self._sum_over_processes([float(sum(column)) for column in zip(*brackets, strict=True)])
+        if constituents[1]:
+            metrics["constituents_f1"] = precision_recall_f1(matched, *constituents[:2])[2]
         return metrics
 
     def evaluate_set(self, dataset, prefix: str) -> dict[str, float]:
@@ -124,23 +137,21 @@ class ParsingTrainer(ScoringTrainer):
                 metrics |= dict(zip(self.data_collator.predicted, columns, strict=True))
         return metrics
 
-    def _count_words(self, model, examples: list[dict], predicted: Sequence[str]) -> torch.Tensor:
+    def _count_words(
+        self, examples: list[dict], gold: dict[str, Any], parsed: DecoderOutput, predicted: Sequence[str]
+    ) -> torch.Tensor:
         """
         Counts of shape `(B, 2, 3 + len(predicted))`: words, correct heads, correct heads with labels, and correct
         values of each column in each sentence; over all words, then without punctuation.
         """
-        batch: dict[str, Any] = self._prepare_inputs(self.data_collator(examples))
-        heads = batch.pop("heads")
-        labels = batch.pop("labels")
-        columns = batch.pop("columns", {})
-        parsed = model.decode(**batch)
+        heads = gold["heads"]
         is_word = heads >= 0
         has_head = parsed.heads[:, 0] == heads  # (B, n)
         has_label = has_head
         if "labels" in parsed.columns:
-            has_label = has_head & (parsed.columns["labels"][:, 0] == labels)
+            has_label = has_head & (parsed.columns["labels"][:, 0] == gold["labels"])
         best = [parsed.columns[name][:, 0].reshape(*heads.shape, -1)[..., 0] for name in predicted]  # each (B, n)
-        has_value = [values == columns[name] for values, name in zip(best, predicted, strict=True)]
+        has_value = [values == gold["columns"][name] for values, name in zip(best, predicted, strict=True)]
         counted = [is_word, *(is_word & right for right in (has_head, has_label, *has_value))]
         counted = torch.stack(counted, dim=1).cpu()  # (B, 3 + len(predicted), n)
         is_punctuation = pad_words([example["punctuation"] for example in examples], 0).bool().unsqueeze(1)
@@ -154,6 +165,21 @@ class ParsingTrainer(ScoringTrainer):
         true = batch["sentence_starts"]
         found = (model.sentence_starts(**inputs) > 0.5) & (true >= 0)
         return torch.stack([found.sum(), (true == 1).sum(), (found & (true == 1)).sum()]).cpu()  # (3,)
+
+
+def count_brackets(examples: list[dict], parsed: DecoderOutput, config: Any) -> list[BracketCounts]:
+    """Counts of the constituents of the sentences that have some, without punctuation."""
+    counts = []
+    for example, spans, labels in zip(examples, parsed.spans.tolist(), parsed.span_labels.tolist(), strict=True):
+        if example.get("constituents") is None:
+            continue
+        gold = []
+        for start, end, chain in example["constituents"]:
+            gold += [(start, end, label) for label in config.constituents[chain].split(CHAIN)]
+        pairs = zip(spans, labels, strict=True)
+        found = [(start, end, config.span_labels[label]) for (start, end), label in pairs if start >= 0]
+        counts.append(bracket_counts(found, gold, [not mark for mark in example["punctuation"]]))
+    return counts
 
 
 def treebank_table(scores: dict[str, dict[str, float]]) -> str:
