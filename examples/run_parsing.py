@@ -81,7 +81,7 @@ def parse_arguments() -> tuple[ParsingModelArguments, ParsingDataArguments, Pars
         description=__doc__,
         example="[--encoder bert-base-cased]",
     )
-    check_options(model_args, training_args, settings)
+    check_options(model_args, data_args, training_args, settings)
     model_args.model_type = settings.pop("model_type", DEFAULT_FAMILY)
     if model_args.use_swap:
         settings["use_swap"] = True

@@ -91,7 +91,10 @@ class RNGTransformerConstituents(nn.Module):
         padded = pad_sequence(sentences, batch_first=True, padding_value=-1).to(scores.device)  # (B, m, 4)
         spans, labels, probs = padded.split([2, 1, 1], dim=2)
         return ConstituencyTrees(
-            spans.long(), labels.squeeze(2).long(), probs.squeeze(2).clamp(0, 1).float(), log_probs.clamp(max=0).float()
+            spans.long(),
+            labels.squeeze(2).long(),
+            probs.squeeze(2).clamp(0, 1).float(),
+            log_probs.clamp(max=0).float(),
         )
 
 

@@ -16,7 +16,7 @@ OF_FAMILIES = {
     "use_swap": "a g2g_transformer: others predict crossing arcs as they are",
     "columns": "a rng_transformer: others predict heads and labels alone",
     "initial_train_file": "a rng_transformer: others read no given trees",
-    "constituents": "a rng_transformer: others predict no labelled constituents",
+    "constituents": "a rng_transformer: others do not learn constituents from brackets",
     "teacher": "a rng_transformer: others do not predict all arcs at once",
 }
 
@@ -129,7 +129,12 @@ class ParsingTrainingArguments(RunArguments):
     )
 
 
-def check_options(args: ParsingModelArguments, training_args: ParsingTrainingArguments, settings: dict) -> None:
+def check_options(
+    args: ParsingModelArguments,
+    data_args: ParsingDataArguments,
+    training_args: ParsingTrainingArguments,
+    settings: dict,
+) -> None:
     """Raises `ValueError` for an unknown family, and for options that have no meaning here or beside others."""
     family = family_of(config_class_of(settings.get("model_type", DEFAULT_FAMILY)))
     if family is None or family.objective != "parsing":
@@ -138,6 +143,8 @@ def check_options(args: ParsingModelArguments, training_args: ParsingTrainingArg
         require_option(family, "use_swap")
     if args.columns:
         require_option(family, "columns")
+    if data_args.constituents and not args.model_name_or_path:
+        require_option(family, "constituents")
     if args.use_lexicon and not {"lemma", "upos", "xpos"} <= {*args.columns} and not args.model_name_or_path:
         raise ValueError("--use_lexicon corrects lemmas by their tags: it needs --columns lemma upos xpos")
     _check_new(args)

@@ -13,6 +13,7 @@ from datasets import Dataset, Features, Value, concatenate_datasets
 
 from hf_structure.algorithms.word_annotations import features_label, lemma_rule
 from hf_structure.models.rng_transformer.configuration_rng_transformer import CHAIN
+from hf_structure.text.bracket_tree import known_labels
 from hf_structure.text.brackets import read_brackets
 from hf_structure.text.conllu import ConlluSentence, read_conllu
 from hf_structure.text.formats import GRAPH_FORMATS, guess_format
@@ -122,6 +123,8 @@ def with_constituents(sentences: Dataset, files: Sequence[str] | None, corpora: 
         indices[tuple(words)].append(index)
     found = [indices[words].popleft() if indices[words] else None for words in map(tuple, words_of(sentences))]
     rest = sorted(chain.from_iterable(indices.values()))
+    if all(known_labels(labels) is None for labels in trees["span_labels"]):
+        raise ValueError(f"{', '.join(files)}: no labels of constituents, as in (S (NP the dog) (VP barks))")
     logger.info("%d sentences have constituents too, %d these alone", len(found) - found.count(None), len(rest))
     values = cast(dict, trees.select_columns(list(CONSTITUENTS))[:])
     added = {name: [None if index is None else values[name][index] for index in found] for name in CONSTITUENTS}

@@ -110,7 +110,9 @@ class ParsingTrainer(ScoringTrainer):
         found, true, correct = self._sum_over_processes(starts.tolist())
         if true:
             metrics["sentence_starts_f1"] = 2 * correct / (found + true)
-        matched, *constituents = self._sum_over_processes([float(sum(column)) for column in zip(*brackets, strict=True)])
+        matched, *constituents = self._sum_over_processes(
+            [float(sum(column)) for column in zip(*brackets, strict=True)]
+        )
         if constituents[1]:
             metrics["constituents_f1"] = precision_recall_f1(matched, *constituents[:2])[2]
         return metrics
