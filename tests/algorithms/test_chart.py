@@ -80,7 +80,7 @@ def test_packing_of_spans(n):
     assert spans.tolist() == sorted(spans.tolist(), key=lambda span: (span[1] - span[0], span[0]))
 
 
-@pytest.mark.parametrize("n, num_labels", [(1, 2), (2, 3), (3, 2), (4, 2), (5, 1), (6, 1)])
+@pytest.mark.parametrize(("n", "num_labels"), [(1, 2), (2, 3), (3, 2), (4, 2), (5, 1), (6, 1)])
 @pytest.mark.parametrize("forbidden", [0.0, 0.4])
 def test_sums_against_enumeration(n, num_labels, forbidden):
     scores = random_scores(n, num_labels, forbidden=forbidden, seed=n).requires_grad_()
@@ -101,7 +101,7 @@ def test_sums_against_enumeration(n, num_labels, forbidden):
         torch.testing.assert_close(chart_log_prob(scores, chosen, full(scores)).detach(), expected)
 
 
-@pytest.mark.parametrize("n, num_labels", [(1, 2), (2, 3), (3, 2), (4, 2), (5, 1), (6, 1)])
+@pytest.mark.parametrize(("n", "num_labels"), [(1, 2), (2, 3), (3, 2), (4, 2), (5, 1), (6, 1)])
 @pytest.mark.parametrize("forbidden", [0.0, 0.4])
 @pytest.mark.parametrize("k", [1, 2, 7])
 def test_best_trees_against_enumeration(n, num_labels, forbidden, k):

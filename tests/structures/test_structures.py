@@ -251,7 +251,7 @@ def test_probabilities_of_constituents_follow_their_spans():
     tree = ConstituencyTree(["a", "b"], [(1, 2), (0, 2), (0, 1)], ["B", "S", "A"], None, [0.25, 1.0, 0.5], -1.5)
     assert (tree.labels, tree.probabilities) == (("S", "A", "B"), (1.0, 0.5, 0.25))
     assert ConstituencyTree.from_dict(tree.to_dict()) == tree
-    with pytest.raises(ValueError, match="the probability of constituent 1 is 1.5"):
+    with pytest.raises(ValueError, match="the probability of constituent 1 is"):
         ConstituencyTree(["a", "b"], [(0, 2)], probabilities=[1.5])
     with pytest.raises(ValueError, match="1 spans but 2 probabilities"):
         ConstituencyTree(["a", "b"], [(0, 2)], probabilities=[1.0, 0.5])

@@ -43,8 +43,8 @@ class ConstituencyTree(Drawn, Value):
             Log-probability of the tree, over all trees.
 
     Raises:
-        ValueError: lists of unequal length, a probability that is none, a span that is empty or out of range, spans that cross, no span of the
-            whole sentence of several words.
+        ValueError: lists of unequal length, a probability out of range, a span that is empty or out of range, spans
+            that cross, no span of the whole sentence of several words.
     """
 
     words: Sequence[str]

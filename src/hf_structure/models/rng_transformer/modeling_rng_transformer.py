@@ -184,9 +184,9 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
                 What the sum of losses is divided by; the number of words with a label (or head) by default.
 
         The loss, returned when `heads` and, in a model with labels, `labels` are given, is the sum over all rounds of
-        the losses of arcs (`config.arc_loss`) and of the cross-entropies of the labels of the arcs to learn and of
-        the values of columns, and of -log p of the constituency trees; and of the cross-entropy of sentence starts. With `sentence_starts`, `logits` are those
-        of the sentences with heads to learn, None if there are none.
+        the losses of arcs (`config.arc_loss`), of the cross-entropies of the labels of the arcs to learn and of the
+        values of columns, and of -log p of the constituency trees; and of the cross-entropy of sentence starts. With
+        `sentence_starts`, `logits` are those of the sentences with trees to learn, None if there are none.
 
         Raises:
             ValueError: if hidden states or attentions are asked for, there are not either ids or vectors, or no
@@ -331,8 +331,9 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
             output.columns["label_probabilities"] = torch.stack([probs for _, probs in trees], dim=1)
         output.columns |= self.best_columns(sentences, scores.vectors, is_word)
         if self.constituents is not None and constituents:
-            trees = self.constituents.decode(self.constituents(scores.vectors, sentences.lengths), sentences.lengths)
-            output.spans, output.span_labels, output.span_probs, output.span_log_probs = trees
+            span_scores = self.constituents(scores.vectors, sentences.lengths)
+            best = self.constituents.decode(span_scores, sentences.lengths)
+            output.spans, output.span_labels, output.span_probs, output.span_log_probs = best
         return output
 
     def _refine(

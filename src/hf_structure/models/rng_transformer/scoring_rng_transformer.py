@@ -132,7 +132,7 @@ def sum_of_losses(scores: torch.Tensor, gold: torch.Tensor) -> torch.Tensor:
 
 
 class ScoringMixin(nn.Module):
-    """The scorers of a parser: of arcs and labels; of columns, constituents and sentence starts if it predicts them."""
+    """The scorers of a parser: of arcs and labels; of columns, constituents and sentence starts if predicted."""
 
     config: RNGTransformerConfig
     rng_transformer: Any  # the base model

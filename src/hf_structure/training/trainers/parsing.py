@@ -12,7 +12,6 @@ from hf_structure.corpora.collators import pad_words
 from hf_structure.metrics.counts import precision_recall_f1
 from hf_structure.metrics.evalb import BracketCounts, bracket_counts
 from hf_structure.models.abilities import abilities_of
-from hf_structure.models.modeling_outputs import DecoderOutput
 from hf_structure.models.rng_transformer.configuration_rng_transformer import CHAIN
 from hf_structure.text.files import new_file
 from hf_structure.training.comparison import markdown_table
@@ -95,7 +94,7 @@ class ParsingTrainer(ScoringTrainer):
                 rows = torch.tensor([numbers[example.get("treebank", "")] for example in trees])
                 batch: dict[str, Any] = self._prepare_inputs(self.data_collator(trees))
                 gold = {name: batch.pop(name, None) for name in ("heads", "labels", "columns", "constituents")}
-                parsed = model.decode(**batch)
+                parsed: Any = model.decode(**batch)
                 sums.index_add_(0, rows, self._count_words(trees, gold, parsed, predicted))
                 if parsed.spans is not None:
                     brackets += count_brackets(trees, parsed, model.config)
@@ -140,7 +139,7 @@ class ParsingTrainer(ScoringTrainer):
         return metrics
 
     def _count_words(
-        self, examples: list[dict], gold: dict[str, Any], parsed: DecoderOutput, predicted: Sequence[str]
+        self, examples: list[dict], gold: dict[str, Any], parsed: Any, predicted: Sequence[str]
     ) -> torch.Tensor:
         """
         Counts of shape `(B, 2, 3 + len(predicted))`: words, correct heads, correct heads with labels, and correct
@@ -169,7 +168,7 @@ class ParsingTrainer(ScoringTrainer):
         return torch.stack([found.sum(), (true == 1).sum(), (found & (true == 1)).sum()]).cpu()  # (3,)
 
 
-def count_brackets(examples: list[dict], parsed: DecoderOutput, config: Any) -> list[BracketCounts]:
+def count_brackets(examples: list[dict], parsed: Any, config: Any) -> list[BracketCounts]:
     """Counts of the constituents of the sentences that have some, without punctuation."""
     counts = []
     for example, spans, labels in zip(examples, parsed.spans.tolist(), parsed.span_labels.tolist(), strict=True):
