@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hf_structure.drawing.arcs import ArcDrawing, Part, graph_arcs
 from hf_structure.drawing.constituency import BracketDrawing, Brackets
-from hf_structure.drawing.figures import new_figure
+from hf_structure.drawing.figures import float_table, new_figure
 from hf_structure.drawing.layout import Row, place_words
 from hf_structure.drawing.style import ACCENT, ARC_COLORS, EDGE, INK
 
@@ -37,11 +37,7 @@ class AttentionPanel:
 
     def table(self) -> list[list[float]]:
         """Returns the weights as lists. Raises `ValueError` if they have another shape."""
-        table = [list(map(float, row)) for row in self.weights]
-        size = len(self.tokens)
-        if [len(row) for row in table] != [size] * size:
-            raise ValueError(f"the attention {self.title!r} must have the shape ({size}, {size})")
-        return table
+        return float_table(f"the attention {self.title!r}", self.weights, (len(self.tokens), len(self.tokens)))
 
     def drawing(self) -> ArcDrawing | BracketDrawing | None:
         """Lays out the graph or tree, if there is one."""

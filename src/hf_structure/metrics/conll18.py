@@ -117,15 +117,12 @@ def conll18_scores(
     """
     system = _Text(predicted, "predicted")
     reference = _Text(gold, "gold")
-    if system.characters != reference.characters:
-        characters = zip_longest(system.characters, reference.characters)
-        # Name the first differing character for the message.
-        position = next(index for index, (one, other) in enumerate(characters) if one != other)
-        found = system.show(position)
-        raise ValueError(f"the characters differ: {found} in the prediction, {reference.show(position)} in the gold")
+    _check_same_characters(system, reference)
     pairs = list(_aligned_words(system.words, reference.words))
-    spans = {"Tokens": (system.tokens, reference.tokens), "Sentences": (system.sentences, reference.sentences)}
-    scores = {name: _score(len({*found} & {*right}), len(found), len(right)) for name, (found, right) in spans.items()}
+    scores = {
+        "Tokens": _score_spans(system.tokens, reference.tokens),
+        "Sentences": _score_spans(system.sentences, reference.sentences),
+    }
     words = (system.words, reference.words, [gold_word for _, gold_word in pairs])
     totals = [len(side) for side in words]
     content_totals = [sum(word.is_content for word in side) for side in words]
@@ -136,6 +133,19 @@ def conll18_scores(
         scores |= {name: _score(matched[name], *totals) for name in _TREE_SCORES}
         scores |= {name: _score(matched[name], *content_totals) for name in _CONTENT_SCORES}
     return scores
+
+
+def _check_same_characters(system: "_Text", reference: "_Text") -> None:
+    if system.characters != reference.characters:
+        characters = zip_longest(system.characters, reference.characters)
+        # Name the first differing character for the message.
+        position = next(index for index, (one, other) in enumerate(characters) if one != other)
+        found = system.show(position)
+        raise ValueError(f"the characters differ: {found} in the prediction, {reference.show(position)} in the gold")
+
+
+def _score_spans(found: Sequence[tuple[int, int]], gold: Sequence[tuple[int, int]]) -> AlignedScore:
+    return _score(len({*found} & {*gold}), len(found), len(gold))
 
 
 def _score(matched: int, predicted: int, gold: int, aligned: int | None = None) -> AlignedScore:

@@ -122,6 +122,26 @@ class RunArguments(TrainingArguments):
     given: tuple[str, ...] = field(init=False, default=())  # the options that the command line names
 
     def __post_init__(self):
+        self._check_given()
+        if self.logging_strategy == "steps" and not self.logging_steps:
+            self.logging_strategy = "epoch"
+        # Otherwise each of several processes would train by itself.
+        if not torch.accelerator.is_available():
+            self.use_cpu = True
+        # Without evaluation no checkpoint is known to be the best.
+        if self.eval_strategy == "no":
+            self.load_best_model_at_end = False
+            self.early_stopping_patience = 0
+        # accelerate would train on without a message, and each process with all weights.
+        if self.use_cpu and self.fsdp:
+            raise ValueError("--fsdp needs GPUs: on a CPU, accelerate gives each process the whole model")
+        super().__post_init__()
+        self._check_sharding()
+        self._check_loaders()
+        self._check_schedule()
+        self._check_reports()
+
+    def _check_given(self) -> None:
         if self.output_dir is None:
             raise ValueError("--output_dir is needed")
         if self.push_to_hub and not self.license:
@@ -129,22 +149,15 @@ class RunArguments(TrainingArguments):
         check_launcher()
         if self.deepspeed and not is_deepspeed_available():
             raise ValueError("--deepspeed: its package is not installed: pip install deepspeed")
-        if self.logging_strategy == "steps" and not self.logging_steps:
-            self.logging_strategy = "epoch"
-        if not torch.accelerator.is_available():
-            self.use_cpu = True  # or else each of several processes would train by itself
-        if self.eval_strategy == "no":  # then no checkpoint is known to be the best
-            self.load_best_model_at_end = False
-            self.early_stopping_patience = 0
-        if self.use_cpu and self.fsdp:  # accelerate would train on, without a word, with whole weights
-            raise ValueError("--fsdp needs GPUs: on a CPU, accelerate gives each process the whole model")
-        super().__post_init__()
-        fsdp_config: Any = self.fsdp_config  # a dictionary by now
+
+    def _check_sharding(self) -> None:
+        fsdp_config: Any = self.fsdp_config  # transformers has made it a dictionary
         if self.fsdp and int(fsdp_config.get("version", 2)) == 1:
             raise ValueError("--fsdp_config: a model that version 1 shards cannot be evaluated; give version 2")
-        self._check_loaders()
-        self._check_schedule()
-        found = {*get_available_reporting_integrations(), "azure_ml", "flyte"}  # which it does not always list
+
+    def _check_reports(self) -> None:
+        # transformers knows two more tools than it lists.
+        found = {*get_available_reporting_integrations(), "azure_ml", "flyte"}
         if missing := {*(self.report_to or ())} - found:
             raise ValueError(f"--report_to {min(missing)}: not installed, or no tool that transformers knows")
 

@@ -3,7 +3,7 @@
 import argparse
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -59,16 +59,12 @@ def parse_command_line(
     known = _names(parser)
     if unknown := sorted(set(options) - known):
         raise ValueError(f"{given['config']}: unknown options {with_suggestions(unknown, known)}")
-    for name, reason in classes[-1].ignored.items():
-        if name in given or name in options:
-            raise ValueError(f"--{name} has no effect: {reason}")
+    _check_ignored({*given, *options}, classes[-1].ignored)
     if given.get("model_type"):
         settings["model_type"] = given["model_type"]
     parser.set_defaults(**defaults(settings.get("model_type")) | options | _strategies(given, options))
     *parsed, _, rest = parser.parse_args_into_dataclasses(return_remaining_strings=True, look_for_args_file=False)
-    if rest:
-        known_options = {option for action in parser._actions for option in action.option_strings}
-        raise ValueError(f"unknown options: {' '.join(rest)}{did_you_mean(rest[0].partition('=')[0], known_options)}")
+    _check_rest(rest, parser)
     model_args, data_args, training_args = parsed
     _check_counts(parsed)
     _check_effects(given, parsed)
@@ -81,6 +77,19 @@ def parse_command_line(
     else:
         training_args.eval_strategy = "no"
     return *parsed, settings
+
+
+def _check_ignored(names: Collection[str], ignored: Mapping[str, str]) -> None:
+    for name, reason in ignored.items():
+        if name in names:
+            raise ValueError(f"--{name} has no effect: {reason}")
+
+
+def _check_rest(rest: Sequence[str], parser: argparse.ArgumentParser) -> None:
+    """Raises `ValueError` for arguments that the parser has left over."""
+    if rest:
+        known_options = {option for action in parser._actions for option in action.option_strings}
+        raise ValueError(f"unknown options: {' '.join(rest)}{did_you_mean(rest[0].partition('=')[0], known_options)}")
 
 
 def _build_parser(classes: Sequence[Any], description: str, example: str) -> HfArgumentParser:
@@ -160,20 +169,24 @@ def _check_counts(parsed: Sequence[Any]) -> None:
 
 
 def _check_effects(given: dict[str, Any], parsed: Sequence[Any]) -> None:
-    """Raises `ValueError` for an option of the command line that has no effect beside the others."""
+    """Raises `ValueError` for an option of the command line that has no effect together with the others."""
     values = {name: value for args in parsed for name, value in vars(args).items()}
     for args in parsed:
         for name, needed in args.needs.items():
             if given.get(name) and not values[needed]:
                 raise ValueError(f"--{name} has no effect without --{needed}")
-    for kind in ("eval", "logging", "save"):
-        if given.get(f"{kind}_steps") and given.get(f"{kind}_strategy", "steps") != "steps":
-            raise ValueError(f"--{kind}_steps has no effect without --{kind}_strategy steps")
-    if values["eval_strategy"] == "no" and (names := [name for name in OF_EVALUATION if given.get(name)]):
-        raise ValueError(f"--{names[0]} has no effect with --eval_strategy no")
+    _check_strategies(given, values["eval_strategy"])
     schedule = values["lr_scheduler_type"]
     if given.get("warmup_steps") and not has_warmup(schedule):
         raise ValueError(f"--warmup_steps has no effect: the schedule {schedule.value} has no warm-up")
+
+
+def _check_strategies(given: dict[str, Any], eval_strategy: str) -> None:
+    for kind in ("eval", "logging", "save"):
+        if given.get(f"{kind}_steps") and given.get(f"{kind}_strategy", "steps") != "steps":
+            raise ValueError(f"--{kind}_steps has no effect without --{kind}_strategy steps")
+    if eval_strategy == "no" and (names := [name for name in OF_EVALUATION if given.get(name)]):
+        raise ValueError(f"--{names[0]} has no effect with --eval_strategy no")
 
 
 def _check_files(model_args: TrainedModelArguments, data_args: DataArguments, training_args: RunArguments) -> None:

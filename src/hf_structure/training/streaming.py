@@ -75,6 +75,11 @@ def check_streaming(data_args: TextArguments, training_args: RunArguments, has_t
         )
     if data_args.buffer_size < 1:
         raise ValueError(f"--buffer_size must be at least 1, not {data_args.buffer_size}")
+    _schedule_by_steps(training_args)
+
+
+def _schedule_by_steps(training_args: RunArguments) -> None:
+    """Evaluates, saves and logs `_TIMES` times in all, instead of after each epoch."""
     steps = max(training_args.max_steps // _TIMES, 1)
     for name in ("eval", "save", "logging"):
         strategy = getattr(training_args, f"{name}_strategy")

@@ -30,22 +30,31 @@ def name_treebanks(args: ParsingDataArguments, files: Mapping[str, Sequence[str]
     """
     treebanks = {part: _names_in(names) for part, names in files.items()}
     folders = [name for name in args.train_file or () if os.path.isdir(name)]
-    if args.treebanks and folders:
-        raise ValueError(f"--treebanks is for training files: the treebanks of {folders[0]} have names")
-    if args.treebanks and len(args.treebanks) != len(files["train"]):
-        raise ValueError(
-            f"--treebanks names {len(args.treebanks)} treebanks, one for each training file: there are "
-            f"{len(files['train'])}"
-        )
+    _check_names(args.treebanks, folders, files["train"])
+    # Only folders have names of their own: of single files, the user says whether they are treebanks.
     if not folders:
         treebanks["train"] = args.treebanks
+    _check_effects(args, treebanks)
+    return treebanks
+
+
+def _check_names(names: Sequence[str], folders: Sequence[str], files: Sequence[str]) -> None:
+    """Raises `ValueError` unless there are no names, or one for each training file, none of which is in a folder."""
+    if names and folders:
+        raise ValueError(f"--treebanks is for training files: the treebanks of {folders[0]} have names")
+    if names and len(names) != len(files):
+        raise ValueError(
+            f"--treebanks names {len(names)} treebanks, one for each training file: there are {len(files)}"
+        )
+
+
+def _check_effects(args: ParsingDataArguments, treebanks: Mapping[str, Sequence[str]]) -> None:
     if not 0 <= args.sampling_power <= 1:
         raise ValueError(f"--sampling_power must be between 0 and 1, not {args.sampling_power}")
     if args.sampling_power != 1 and len({*treebanks["train"]}) < 2:
         raise ValueError("--sampling_power needs several training treebanks: a folder of them, or --treebanks")
     if args.tell_treebank and not (treebanks["validation"] or treebanks["test"]):
         raise ValueError("--tell_treebank needs files to evaluate that have names like de_gsd-ud-dev.conllu")
-    return treebanks
 
 
 def _names_in(files: Sequence[str]) -> list[str]:
