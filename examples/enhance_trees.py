@@ -51,17 +51,30 @@ def write(files: Iterable[str], output: str, overwrite: bool) -> None:
     print(f"{output}: {sentences:,} sentences, {words:,} words, {arcs:,} arcs")
 
 
+def without_labels(arcs: set[tuple]) -> set[tuple]:
+    return {arc[:2] for arc in arcs}
+
+
+def compare(tree: set, found: set, gold: set, relations: str) -> dict[tuple[str, str, str], int]:
+    """Counts arcs by row of the table: of the tree, of the graph found, and of this graph but not of the tree."""
+    counts = {}
+    pairs = ((tree, gold), (found, gold), (found - tree, gold - tree))
+    for name, (predicted, expected) in zip(ROWS, pairs, strict=True):
+        counts[name, relations, "matched"] = len(predicted & expected)
+        counts[name, relations, "predicted"] = len(predicted)
+        counts[name, relations, "gold"] = len(expected)
+    return counts
+
+
 def table(files: Iterable[str]) -> str:
-    """How near the graphs are to those that the files have, in Markdown."""
+    """Compares the graphs with the graphs in the files; a table in Markdown."""
     counts = Counter()
     for sentence, system in tqdm(enhanced(files), unit=" sentences"):
-        sides = [basic_arcs(sentence), labelled_arcs(system), labelled_arcs(sentence)]
-        for relations in ("with", "without"):
-            tree, found, gold = sides if relations == "with" else ({arc[:2] for arc in side} for side in sides)
-            pairs = zip(ROWS, ((tree, gold), (found, gold), (found - tree, gold - tree)), strict=True)
-            for name, (predicted, wanted) in pairs:
-                sizes = {"matched": predicted & wanted, "predicted": predicted, "gold": wanted}
-                counts.update({(name, relations, size): len(arcs) for size, arcs in sizes.items()})
+        tree = basic_arcs(sentence)
+        found = labelled_arcs(system)
+        gold = labelled_arcs(sentence)
+        counts.update(compare(tree, found, gold, "with"))
+        counts.update(compare(without_labels(tree), without_labels(found), without_labels(gold), "without"))
     if not counts["graphs", "with", "gold"]:
         raise ValueError("the files have no enhanced graphs to compare with")
     rows = []
@@ -81,9 +94,9 @@ def work(args: argparse.Namespace) -> None:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", metavar="FILE", help="CoNLL-U with trees; compressed or not")
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--output", metavar="FILE", help="the file to write")
-    what.add_argument("--evaluate", action="store_true", help="compare with the graphs of the files instead")
+    task = parser.add_mutually_exclusive_group(required=True)
+    task.add_argument("--output", metavar="FILE", help="the file to write")
+    task.add_argument("--evaluate", action="store_true", help="compare with the graphs of the files instead")
     parser.add_argument("--overwrite", action="store_true", help="replace the output file if it exists")
     run_with_options(parser, work, arguments)
 

@@ -80,6 +80,19 @@ def score(
     return conll18_scores(predicted, gold), sum(parsed is None for parsed in parses)
 
 
+def score_names(model: PreTrainedModel, raw: bool) -> list[str]:
+    """Scores of words, heads and the columns that the model predicts; segmentation is scored in raw text only."""
+    columns = {column.name for column in abilities_of(model.config).columns}
+    names = [name for name, column in SCORES.items() if column is None or column in columns]
+    return ["Words", *names] if raw else names
+
+
+def training_sizes(folder: str) -> dict[str, int]:
+    """Numbers of training sentences of the treebanks in a folder."""
+    files = find_treebanks(folder, "train")
+    return {treebank_name(file): sum(1 for _ in numbered_blocks(file)) for file in files}
+
+
 def make_table(scores: dict[str, dict], names: list[str], sizes: dict[str, int]) -> str:
     """The scores of treebanks as a table in Markdown, with the means."""
     rows = {treebank: [100 * values[name].f1 for name in names] for treebank, values in scores.items()}
@@ -94,9 +107,6 @@ def make_table(scores: dict[str, dict], names: list[str], sizes: dict[str, int])
 def evaluate(args: argparse.Namespace) -> None:
     files = treebank_files(args.folder, "test")
     model, tokenizer = load_parser(args.model, None, args.device, args.dtype, None, args.trust_remote_code)
-    columns = {column.name for column in abilities_of(model.config).columns}
-    names = [name for name, column in SCORES.items() if column is None or column in columns]
-    names = ["Words", *names] if args.raw else names
     scores = {}
     too_long = 0
     start = time.perf_counter()
@@ -105,10 +115,7 @@ def evaluate(args: argparse.Namespace) -> None:
         too_long += skipped
     seconds = time.perf_counter() - start
     words = sum(values["Words"].predicted for values in scores.values())
-    sizes = {}
-    for file in find_treebanks(args.folder, "train"):
-        sizes[treebank_name(file)] = sum(1 for _ in numbered_blocks(file))
-    table = make_table(scores, names, sizes)
+    table = make_table(scores, score_names(model, args.raw), training_sizes(args.folder))
     with new_file(args.output, overwrite=True) as output:
         output.write(table)
     print(f"{table}\n{words:,} words of {len(files)} treebanks, {words / seconds:,.0f} words a second")

@@ -33,6 +33,7 @@ from hf_structure.text.documents import Catalogue, Choice, read_documents
 from hf_structure.text.files import compression_of, new_file, new_path, plain_path
 from hf_structure.text.words import WORD_TOKENIZERS, split_sentences
 
+UNITS = ("documents", "sentences", "words")  # that are counted
 BLOCK = 1 << 22  # characters that a worker is given
 
 
@@ -102,30 +103,45 @@ def in_workers(number: int, work, items: Iterator) -> Iterator:
 
 def summary(options: argparse.Namespace, catalogue: Catalogue | None, counts: Counter) -> dict:
     """What the file beside the output says."""
-    units = ("documents", "sentences", "words")
-    sources = []
-    licences = {}
-    for name in sorted({source for source, _ in counts}):
-        numbers = {unit: counts[name, unit] for unit in units}
-        about = catalogue.sources[name] if catalogue else {"source": name}
-        sources.append({key: value for key, value in about.items() if key not in units} | numbers)
-        if catalogue:
-            total = licences.setdefault(about["licence"], dict.fromkeys(("sources", *units), 0))
-            for unit, value in {"sources": 1, **numbers}.items():
-                total[unit] += value
-    totals = {unit: sum(source[unit] for source in sources) for unit in units}
+    sources = [describe(name, catalogue, counts) for name in sorted({source for source, _ in counts})]
+    totals = {unit: sum(source[unit] for source in sources) for unit in UNITS}
+    licences = licence_totals(sources) if catalogue else {}
     chosen = {name: value for name, value in vars(options).items() if name in Choice._fields and value}
     return {"files": options.files, **chosen, **totals, "licences": licences, "sources": sources}
 
 
-def prepare(options: argparse.Namespace) -> None:
+def describe(source: str, catalogue: Catalogue | None, counts: Counter) -> dict:
+    """A source as the catalogue describes it, with the counts of its documents."""
+    about = catalogue.sources[source] if catalogue else {"source": source}
+    # The catalogue has counts, too, but of all documents of a source, chosen or not.
+    about = {key: value for key, value in about.items() if key not in UNITS}
+    return about | {unit: counts[source, unit] for unit in UNITS}
+
+
+def licence_totals(sources: list[dict]) -> dict[str, Counter]:
+    """Counts the sources, documents, sentences and words of each licence."""
+    totals = {}
+    for source in sources:
+        total = totals.setdefault(source["licence"], Counter())
+        total["sources"] += 1
+        for unit in UNITS:
+            total[unit] += source[unit]
+    return totals
+
+
+def check_options(options: argparse.Namespace, choice: Choice) -> None:
+    """Raises `ValueError` for options that contradict each other."""
     if options.num_workers < 1:
         raise ValueError(f"--num_workers must be at least 1, not {options.num_workers}")
     if bool(options.sources_file) != bool(options.documents_file):
         raise ValueError("--sources and --documents are given together, or neither")
-    choice = Choice(options.licences, options.sources, options.excluded)
     if any(choice) and not options.sources_file:
         raise ValueError("a choice of licences or sources needs --sources and --documents")
+
+
+def prepare(options: argparse.Namespace) -> None:
+    choice = Choice(options.licences, options.sources, options.excluded)
+    check_options(options, choice)
     catalogue = Catalogue(options.sources_file, options.documents_file) if options.sources_file else None
     blocks = in_blocks(chosen_documents(options.files, catalogue, choice))
     how = {"split": options.split_sentences, "tokenizer": options.word_tokenizer}

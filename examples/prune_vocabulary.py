@@ -95,21 +95,32 @@ def covering_pieces(tokenizer: PreTrainedTokenizerBase, counts: Sequence[Counter
     return sorted(kept)
 
 
-def prune_tokenizer(tokenizer: PreTrainedTokenizerBase, kept: list[int]) -> TokenizersBackend:
-    """The same tokenizer with the given ids only, which are numbered anew in their order."""
-    state = json.loads(tokenizer.backend_tokenizer.to_str())
-    new_ids = {old: new for new, old in enumerate(kept)}
-    vocabulary = state["model"]["vocab"]
-    if isinstance(vocabulary, list):  # pieces of a unigram vocabulary, with their scores
-        state["model"]["vocab"] = [vocabulary[old] for old in kept if old < len(vocabulary)]
-        state["model"]["unk_id"] = new_ids.get(state["model"]["unk_id"])
+def renumber_pieces(model: dict, new_ids: dict[int, int]) -> None:
+    """Keeps the pieces of a tokenizer's model, in JSON, that have new ids; these are in the order of the old ones."""
+    vocabulary = model["vocab"]
+    if isinstance(vocabulary, list):
+        # A unigram vocabulary lists pieces with their scores, without special tokens that were added later.
+        model["vocab"] = [vocabulary[old] for old in new_ids if old < len(vocabulary)]
+        model["unk_id"] = new_ids.get(model["unk_id"])
     else:
-        state["model"]["vocab"] = {piece: new_ids[old] for piece, old in vocabulary.items() if old in new_ids}
+        model["vocab"] = {piece: new_ids[old] for piece, old in vocabulary.items() if old in new_ids}
+
+
+def renumber_tokens(state: dict, new_ids: dict[int, int]) -> None:
+    """Renumbers the special tokens of a tokenizer, in JSON, and the tokens that it adds to each text."""
     state["added_tokens"] = [token for token in state["added_tokens"] if token["id"] in new_ids]
     for token in state["added_tokens"]:
         token["id"] = new_ids[token["id"]]
     for token in ((state["post_processor"] or {}).get("special_tokens") or {}).values():
         token["ids"] = [new_ids[old] for old in token["ids"]]
+
+
+def prune_tokenizer(tokenizer: PreTrainedTokenizerBase, kept: list[int]) -> TokenizersBackend:
+    """The same tokenizer with the given ids only, which are numbered anew in their order."""
+    state = json.loads(tokenizer.backend_tokenizer.to_str())
+    new_ids = {old: new for new, old in enumerate(kept)}
+    renumber_pieces(state["model"], new_ids)
+    renumber_tokens(state, new_ids)
     backend = Tokenizer.from_str(json.dumps(state))
     backend.no_truncation()
     backend.no_padding()
@@ -168,6 +179,17 @@ def narrow_layers(model: PreTrainedModel, size: int) -> PreTrainedModel:
     return model
 
 
+def load_pruned(args: argparse.Namespace, kept: list[int]) -> PreTrainedModel:
+    """Loads the encoder or parser, pruned as the options say. Raises `ValueError` for layers of a parser."""
+    is_parser = AutoConfig.from_pretrained(args.encoder, trust_remote_code=False).model_type in PARSERS
+    if is_parser and (args.num_layers or args.intermediate_size):
+        raise ValueError("--num_layers and --intermediate_size: a trained parser needs its layers as they are")
+    auto_class = AutoModelForDependencyParsing if is_parser else AutoModel
+    model = auto_class.from_pretrained(args.encoder, trust_remote_code=False)
+    model = prune_model(model, kept, args.num_layers or model.config.num_hidden_layers)
+    return narrow_layers(model, args.intermediate_size) if args.intermediate_size else model
+
+
 def prune(args: argparse.Namespace) -> None:
     check_empty(args.output_dir)
     if args.coverage is not None and not 0 < args.coverage <= 1:
@@ -183,14 +205,7 @@ def prune(args: argparse.Namespace) -> None:
         kept = choose_pieces(tokenizer, counts, args.vocab_size)
     else:
         kept = covering_pieces(tokenizer, texts, args.coverage)
-    is_parser = AutoConfig.from_pretrained(args.encoder, trust_remote_code=False).model_type in PARSERS
-    if is_parser and (args.num_layers or args.intermediate_size):
-        raise ValueError("--num_layers and --intermediate_size: a trained parser needs its layers as they are")
-    auto_class = AutoModelForDependencyParsing if is_parser else AutoModel
-    model = auto_class.from_pretrained(args.encoder, trust_remote_code=False)
-    model = prune_model(model, kept, args.num_layers or model.config.num_hidden_layers)
-    if args.intermediate_size:
-        model = narrow_layers(model, args.intermediate_size)
+    model = load_pruned(args, kept)
     with writing_to(args.output_dir):
         prune_tokenizer(tokenizer, kept).save_pretrained(args.output_dir)
         model.save_pretrained(args.output_dir)

@@ -177,10 +177,17 @@ def parse_arguments() -> tuple[CLMModelArguments, CLMDataArguments, CLMTrainingA
         check_family(settings["model_type"])
     if model_args.base_model and settings["model_type"] in BASELINES:
         raise ValueError("--base_model is grafted on: give --model_type gilt, pushdown or transformer_grammar")
-    for name in STRUCTURE_OPTIONS:
-        if (value := getattr(model_args, name)) is not None:
-            settings[name] = chosen_layers(name, value) if name.endswith("_layers") else value
-    return model_args, data_args, training_args, settings
+    return model_args, data_args, training_args, settings | structure_settings(model_args)
+
+
+def structure_settings(args: CLMModelArguments) -> dict[str, Any]:
+    """The settings of families that are given as options."""
+    given = {name: getattr(args, name) for name in STRUCTURE_OPTIONS}
+    settings = {name: value for name, value in given.items() if value is not None}
+    for name in ("graph_layers", "stack_layers"):
+        if name in settings:
+            settings[name] = chosen_layers(name, settings[name])
+    return settings
 
 
 def chosen_layers(name: str, value: str | int) -> int | list[int]:

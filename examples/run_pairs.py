@@ -125,13 +125,25 @@ def label(text: str) -> tuple[str, str]:
 
 def layout_of(options: argparse.Namespace) -> PairLayout:
     """The columns that the options name. Raises `ValueError` for some that exclude each other."""
+    check_columns(options)
+    given = given_columns(options)
+    preset = options.preset or (None if given else "blimp")
+    return replace(PRESETS[preset] if preset else PairLayout(), **given)
+
+
+def check_columns(options: argparse.Namespace) -> None:
     if options.prefix and (options.prefix_good or options.prefix_bad):
         raise ValueError("--prefix is for both sides: it takes neither --prefix_good nor --prefix_bad")
     if options.label and (options.good or options.bad):
         raise ValueError("--label says which rows are good: it takes neither --good nor --bad")
     if not options.label and (options.sentence or options.item):
         raise ValueError("--sentence and --item are for rows with a sentence each: say which are good with --label")
+
+
+def given_columns(options: argparse.Namespace) -> dict[str, Any]:
+    """The columns that are named, as arguments of a layout."""
     bad = options.bad
+    # Variants that differ in the prefix alone have one column.
     if bad is None and options.good and options.prefix_good:
         bad = [options.good]
     given = {
@@ -144,9 +156,7 @@ def layout_of(options: argparse.Namespace) -> PairLayout:
         "sentence": options.sentence,
         "item": options.item,
     }
-    given = {name: value for name, value in given.items() if value is not None}
-    preset = options.preset or (None if given else "blimp")
-    return replace(PRESETS[preset] if preset else PairLayout(), **given)
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def columns_of(layout: PairLayout) -> dict[str, Any]:
@@ -183,35 +193,42 @@ def log_prob_after(scored: SentenceScore, start: int) -> float:
 
 
 def evaluate(pairs: Sequence[MinimalPair], scorer: Scorer, split: Split | None) -> dict:
-    """
-    Log-probabilities of the pairs of a paradigm: of the good variant, and the highest of the bad ones. Every variant
-    is scored once.
-    """
-    places: dict[Variant, str] = {}
+    """Log-probabilities of the pairs of a paradigm: of the good variant, and the highest of the bad ones."""
+    # A variant of several pairs is scored once, and errors name the first of them.
+    locations: dict[Variant, str] = {}
     for pair in pairs:
         for variant in (pair.good, *pair.bad):
-            places.setdefault(variant, pair.place)
-    variants = list(places)
+            locations.setdefault(variant, pair.place)
+    scores = score_variants(locations, scorer, split)
+    return {
+        "log_probs": [[scores[pair.good][0], max(scores[bad][0] for bad in pair.bad)] for pair in pairs],
+        "unknown_words": [sum(scores[one][1] for one in (pair.good, *pair.bad)) for pair in pairs],
+        "identical": sum(pair.good in pair.bad for pair in pairs),
+        "chance": fmean(1 / (1 + len(pair.bad)) for pair in pairs),
+    }
+
+
+def score_variants(
+    locations: Mapping[Variant, str], scorer: Scorer, split: Split | None
+) -> dict[Variant, tuple[float, int]]:
+    """
+    The log-probability of each variant, and its number of unknown words. Raises `ValueError`, with the location, for a
+    sentence that cannot be scored.
+    """
+    variants = list(locations)
     sentences = [sentence_of(variant, split) for variant in variants]
     try:
         scores = scorer([sentence for sentence, _ in sentences])
     except SentenceError as error:
         variant = variants[error.number - 1]
-        raise ValueError(f"{places[variant]}: {variant.text!r}: {error.reason}") from error
-    log_probs = {}
-    unknown_words = {}
+        raise ValueError(f"{locations[variant]}: {variant.text!r}: {error.reason}") from error
+    found = {}
     for variant, (_, start), scored in zip(variants, sentences, scores, strict=True):
         try:
-            log_probs[variant] = log_prob_after(scored, start)
+            found[variant] = (log_prob_after(scored, start), scored.unknown_words)
         except ValueError as error:
-            raise ValueError(f"{places[variant]}: {error}") from error
-        unknown_words[variant] = scored.unknown_words
-    return {
-        "log_probs": [[log_probs[pair.good], max(log_probs[bad] for bad in pair.bad)] for pair in pairs],
-        "unknown_words": [sum(unknown_words[one] for one in (pair.good, *pair.bad)) for pair in pairs],
-        "identical": sum(pair.good in pair.bad for pair in pairs),
-        "chance": fmean(1 / (1 + len(pair.bad)) for pair in pairs),
-    }
+            raise ValueError(f"{locations[variant]}: {error}") from error
+    return found
 
 
 def evaluate_missing(
@@ -242,30 +259,41 @@ def file_name(name: str) -> str:
 def summarize(results: dict[str, dict], tie: float) -> dict[str, Any]:
     """Accuracies of paradigms, of what they are grouped by, and overall; a tie counts as `tie`."""
     rights = {name: [_right(*pair, tie) for pair in result["log_probs"]] for name, result in results.items()}
-    accuracies = {name: fmean(values) for name, values in rights.items()}
-    paradigms = {}
-    for name, result in results.items():
-        ties = sum(good == bad for good, bad in result["log_probs"])
-        counts = {"pairs": len(rights[name]), "ties": ties, "identical": result["identical"]}
-        paradigms[name] = {"accuracy": accuracies[name], **counts, **result["groups"]}
-    groups = {}
-    for group in next(iter(results.values()))["groups"]:
-        members = sorted({result["groups"][group] for result in results.values()})
-        groups[group] = {
-            member: fmean(accuracies[name] for name, result in results.items() if result["groups"][group] == member)
-            for member in members
-        }
+    paradigms = {name: _paradigm(result, rights[name]) for name, result in results.items()}
+    groups = {group: _means_by(group, results, rights) for group in next(iter(results.values()))["groups"]}
     summary = {"paradigms": paradigms, "groups": groups, "overall": _overall(rights)}
     scored = sum(map(len, rights.values()))
     summary["chance"] = sum(result["chance"] * len(rights[name]) for name, result in results.items()) / scored
-    available = sum(result["available"] for result in results.values())
-    counts = {name: sum(paradigm[name] for paradigm in paradigms.values()) for name in ("ties", "identical")}
-    summary["pairs"] = {"scored": scored, "available": available, **counts}
-    known = {name: _known(values, results[name]["unknown_words"]) for name, values in rights.items()}
-    if known != rights:
-        number = sum(map(len, known.values()))
-        summary["without unknown words"] = {"pairs_scored": number, "share": number / scored} | _overall(known)
+    summary["pairs"] = {
+        "scored": scored,
+        "available": sum(result["available"] for result in results.values()),
+        "ties": sum(map(_ties, results.values())),
+        "identical": sum(result["identical"] for result in results.values()),
+    }
+    without_unknown = {name: _without_unknown(rights[name], results[name]["unknown_words"]) for name in rights}
+    if without_unknown != rights:
+        number = sum(map(len, without_unknown.values()))
+        overall = _overall(without_unknown)
+        summary["without unknown words"] = {"pairs_scored": number, "share": number / scored} | overall
     return summary
+
+
+def _paradigm(result: dict, rights: list[float]) -> dict[str, Any]:
+    """Accuracy, counts and groups of a paradigm."""
+    counts = {"pairs": len(rights), "ties": _ties(result), "identical": result["identical"]}
+    return {"accuracy": fmean(rights), **counts, **result["groups"]}
+
+
+def _ties(result: dict) -> int:
+    return sum(good == bad for good, bad in result["log_probs"])
+
+
+def _means_by(group: str, results: Mapping[str, dict], rights: Mapping[str, list[float]]) -> dict[str, float]:
+    """Mean accuracies of the paradigms of each member of a group."""
+    accuracies: dict[str, list[float]] = {}
+    for name, result in results.items():
+        accuracies.setdefault(result["groups"][group], []).append(fmean(rights[name]))
+    return {member: fmean(values) for member, values in sorted(accuracies.items())}
 
 
 def _overall(rights: dict[str, list[float]]) -> dict[str, float | None]:
@@ -276,7 +304,7 @@ def _overall(rights: dict[str, list[float]]) -> dict[str, float | None]:
     return {"paradigms": fmean(fmean(values) for values in rights.values() if values), "pairs": fmean(pairs)}
 
 
-def _known(rights: list[float], unknown_words: list[int]) -> list[float]:
+def _without_unknown(rights: list[float], unknown_words: list[int]) -> list[float]:
     return [right for right, unknown in zip(rights, unknown_words, strict=True) if not unknown]
 
 

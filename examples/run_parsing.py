@@ -46,6 +46,7 @@ Without a training file a trained parser is evaluated:
 """
 
 import logging
+from collections.abc import Sequence
 
 from datasets import Dataset, concatenate_datasets
 from transformers import PreTrainedModel
@@ -97,7 +98,7 @@ def adapt_options(
     data_args: ParsingDataArguments,
     training_args: ParsingTrainingArguments,
 ) -> None:
-    """Sets the metric that is meant for this parser. Raises `ValueError` for options that do not fit the parser."""
+    """Sets the metric for this parser. Raises `ValueError` for options that do not fit the parser."""
     if "learning_rate" in training_args.given and not (model_args.encoder or model_args.model_name_or_path):
         logger.warning("--learning_rate has no effect: a parser from scratch learns at --new_learning_rate")
     known = model.config.abilities.treebanks
@@ -107,7 +108,12 @@ def adapt_options(
         raise ValueError("--tell_treebank has no effect: this parser does not tell treebanks apart")
     if data_args.initial_train_file:
         require_option(family_of(model.config), "initial_train_file")
-    if len({*treebanks["validation"]}) > 1 and "metric_for_best_model" not in training_args.given:
+    choose_metric(model, treebanks["validation"], training_args)
+
+
+def choose_metric(model: PreTrainedModel, treebanks: Sequence[str], training_args: ParsingTrainingArguments) -> None:
+    """Selects checkpoints by the mean over several treebanks, and by UAS if the parser has no labels."""
+    if len({*treebanks}) > 1 and "metric_for_best_model" not in training_args.given:
         training_args.metric_for_best_model = f"mean_{training_args.metric_for_best_model}"
     if not model.config.labelled:
         training_args.metric_for_best_model = training_args.metric_for_best_model.replace("las", "uas")

@@ -90,19 +90,24 @@ def find_suites(paths: Sequence[str], only: Sequence[str] | None = None) -> dict
     Suites by the files they are in. Raises `OSError` for a path that does not exist, and `ValueError` for no suites,
     no test suite in a file, a name in `only` that no suite has, or one that two have.
     """
+    suites = {file: read_suite(file) for file in suite_files(paths)}
+    names = [suite.name for suite in suites.values()]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"two suites have the name {twice[0]!r}")
+    if unknown := set(only or ()) - set(names):
+        raise ValueError(f"there is no suite {', '.join(sorted(unknown))}: there are {', '.join(sorted(names))}")
+    return {file: suite for file, suite in suites.items() if only is None or suite.name in only}
+
+
+def suite_files(paths: Sequence[str]) -> list[Path]:
+    """The files, and those in folders. Raises `ValueError` for a folder without any."""
     files = []
     for path in map(Path, paths):
         found = sorted(path.glob("*.json")) if path.is_dir() else [path]
         if not found:
             raise ValueError(f"{path}: no test suites (*.json) in this folder")
         files += found
-    suites = {file: read_suite(file) for file in files}
-    names = [suite.name for suite in suites.values()]
-    if len(set(names)) < len(names):
-        raise ValueError(f"two suites have the name {next(name for name in names if names.count(name) > 1)!r}")
-    if unknown := set(only or ()) - set(names):
-        raise ValueError(f"there is no suite {', '.join(sorted(unknown))}: there are {', '.join(sorted(names))}")
-    return {file: suite for file, suite in suites.items() if only is None or suite.name in only}
+    return files
 
 
 def evaluate_suite(suite: Suite, scorer: Scorer) -> list[dict]:
