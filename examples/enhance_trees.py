@@ -1,17 +1,17 @@
 """
-Gives English trees in Universal Dependencies the enhanced graphs that rules make of them, in column DEPS.
+Adds enhanced graphs, made by rules, to English trees in Universal Dependencies, in column DEPS.
 
     python examples/enhance_trees.py silver.conllu.gz --output silver-enhanced.conllu.gz
     python examples/run_clm.py --annotation enhanced --train_file silver-enhanced.conllu.gz ...
 
-The rules are those of `hf_structure.text.enhancement`: cases, conjuncts, shared and controlled subjects, relative
-clauses. They read words and relations only, so that any parser's output will do. How far they go is measured on a
+See `hf_structure.text.enhancement` for the rules: cases, conjuncts, shared and controlled subjects, relative clauses.
+They read words and relations only, so that they work with the output of any parser. To measure their accuracy on a
 treebank with graphs:
 
     python examples/enhance_trees.py --evaluate en_gum-test.conllu
 
-gives precision, recall and F1 of arcs, with and without their relations: of the trees as they are, of the graphs that
-the rules make of the same trees, and of what these have beyond the trees, which is where all the difference is.
+prints precision, recall and F1 of arcs, with and without their relations: of the trees themselves, of the graphs that
+the rules make from the same trees, and of the arcs that these add to the trees.
 """
 
 import argparse
@@ -32,7 +32,7 @@ TITLES = ("", "relations", "precision", "recall", "F1", "matched", "predicted", 
 
 
 def enhanced(files: Iterable[str]) -> Iterator[tuple[ConlluSentence, ConlluSentence]]:
-    """All sentences, each with what the rules make of it. Raises `ConlluError` where a word has no head."""
+    """Yields all sentences, each with its enhanced version. Raises `ConlluError` for a word without a head."""
     for file in files:
         for sentence in read_conllu(file):
             if sentence.heads is None:
