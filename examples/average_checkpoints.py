@@ -32,6 +32,7 @@ def load(folder: str) -> PreTrainedModel:
     """Loads the model in a folder in float32, as the class that was saved. Raises `ValueError` if there is none."""
     config = read_config(folder, "model")
     name = (config.architectures or ["?"])[0]
+    # A family of the user may have a class of the same name as one of transformers.
     of_family = {each.__name__: each for each in model_classes(type(config)).values()}
     model_class = of_family.get(name) or getattr(hf_structure, name, None) or getattr(transformers, name, None)
     if model_class is None:
@@ -44,6 +45,7 @@ def check_alike(first: str, config: PreTrainedConfig, vocabulary: dict[str, int]
     found = differences(read_config(other, "model"), config)
     if wrong := [name for name in found if name == "model_type" or name in VOCABULARIES]:
         raise ValueError(f"{other} is another model than {first}: {', '.join(wrong)} differ")
+    # The same number of tokens does not mean the same tokens.
     if read_tokenizer(other).get_vocab() != vocabulary:
         raise ValueError(f"{other} has another vocabulary than {first}")
     if found:
@@ -66,6 +68,7 @@ def average(folders: list[str]) -> PreTrainedModel:
             raise ValueError(f"{folder}: {len(wrong)} weights are others than in {folders[0]}, such as {min(wrong)}")
         for name, weight in state.items():
             if weight.is_floating_point():
+                # Summed in float32: half precision would lose digits with every model.
                 weight += other[name]
     for weight in state.values():
         if weight.is_floating_point():

@@ -20,6 +20,7 @@ from hf_structure.hub.user_code import import_code
 from hf_structure.text.files import writing_to
 from hf_structure.text.json_text import parse_json
 
+# The folder is not a package: its modules are imported by path.
 CONVERSION = import_code(str(Path(__file__).with_name("convert") / "conversion.py"))
 MODULES = {"udgn": "models", "structformer": "structformer.structformer"}
 

@@ -36,6 +36,7 @@ def enhanced(files: Iterable[str]) -> Iterator[tuple[ConlluSentence, ConlluSente
     for file in files:
         for sentence in read_conllu(file):
             if sentence.heads is None:
+                # Enhancement adds to a tree: without one, there is nothing to start from.
                 raise ConlluError("a sentence without heads cannot be enhanced: parse it first", file, sentence.line)
             yield sentence, enhance(sentence)
 

@@ -69,6 +69,7 @@ def score(
     """Returns the scores on one file, and the number of its sentences that are too long for the model."""
     gold = list(islice(read_conllu(path), args.max_sentences))
     treebank = treebank_name(path)
+    # A parser knows the treebanks of its training only; others are parsed in its default style.
     if not (args.tell_treebank and treebank in abilities_of(model.config).treebanks):
         treebank = None
     inputs = [text_of(sentence, path) for sentence in gold] if args.raw else gold
@@ -77,6 +78,7 @@ def score(
     build = read_text if args.raw else given_words
     predicted = []
     for sentence, parsed in zip(gold, parses, strict=True):
+        # Skipped sentences must count: leaving them out would reward parsers that read little.
         predicted.append(as_chain(sentence) if parsed is None else build(sentence, parsed))
     return conll18_scores(predicted, gold), sum(parsed is None for parsed in parses)
 

@@ -83,6 +83,7 @@ def prepare_block(documents: list[Document], split: bool, tokenizer: str, suffix
         counts[source, "sentences"] += len(sentences)
         counts[source, "words"] += sum(map(len, sentences))
     content = "".join(lines).encode()
+    # Workers compress, too: compressed blocks can be concatenated.
     compression = compression_of(f"x{suffix}")
     return content if compression is None else compression.compress(content), counts
 

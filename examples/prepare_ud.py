@@ -28,6 +28,7 @@ def with_genres(sentences: Iterable[ConlluSentence]) -> Iterator[tuple[ConlluSen
     genre = None
     for sentence in sentences:
         document = sentence.metadata.get("newdoc id")
+        # A document continues until the next `newdoc id`.
         genre = genre if document is None else genre_of(document)
         yield sentence, genre
 

@@ -51,6 +51,7 @@ def split_paragraph(words: list[str]) -> Iterator[list[str]]:
     start = 0
     for end in range(1, len(words)):
         last = end - 1
+        # Closing quotation marks and brackets belong to the sentence before them.
         while last > start and (words[last] in _BRACKETS or last in closing):
             last -= 1
         is_end = words[last] in (".", "!", "?") and not bracketed[end] and may_begin(words[end], end in closing)
@@ -63,6 +64,7 @@ def split_paragraph(words: list[str]) -> Iterator[list[str]]:
 
 def may_begin(word: str, closes: bool) -> bool:
     """Returns True if a sentence may begin with this word."""
+    # A quotation mark that closes cannot begin a sentence.
     opens = word in ('"', "“", "'", "‘", "(", "[", "<unk>") and not closes
     return opens or word[0].isupper() or word[0].isdigit()
 

@@ -86,6 +86,7 @@ def covering_pieces(tokenizer: PreTrainedTokenizerBase, counts: Sequence[Counter
     """Returns the ids of the pieces that cover a share of each text, in their old order."""
     kept = spelling(tokenizer, sum(counts, Counter()))
     for text in counts:
+        # Counted for each file: a large file must not use up the pieces of a small one.
         missing = coverage * text.total()
         for number in ranked(text):
             if missing <= 0:
@@ -124,6 +125,7 @@ def prune_tokenizer(tokenizer: PreTrainedTokenizerBase, kept: list[int]) -> Toke
     backend = Tokenizer.from_str(json.dumps(state))
     backend.no_truncation()
     backend.no_padding()
+    # WordPiece tokenizers of BERT remove these characters themselves.
     if isinstance(backend.model, models.Unigram):
         read_invisible(backend)
     return TokenizersBackend(tokenizer_object=backend, **tokenizer.special_tokens_map)
@@ -142,6 +144,7 @@ def prune_model(model: PreTrainedModel, kept: list[int], num_layers: int) -> Pre
     """Keeps the first layers and the given embeddings of a model, in place. `ValueError`: too many layers."""
     if not 1 <= num_layers <= model.config.num_hidden_layers:
         raise ValueError(f"--num_layers {num_layers}: the encoder has {model.config.num_hidden_layers} layers")
+    # Copied first: resizing keeps the first rows, not the chosen ones.
     weight = model.get_input_embeddings().weight.detach()[kept]
     ids = {name: getattr(model.config, name, None) for name in ("pad_token_id", "unk_token_id")}
     model.resize_token_embeddings(len(kept), mean_resizing=False)
@@ -170,6 +173,7 @@ def narrow_layers(model: PreTrainedModel, size: int) -> PreTrainedModel:
             if name == "hidden_dim"
             else (layer.intermediate.dense, layer.output.dense)
         )
+        # Neurons are sorted by index, so that their order does not change.
         chosen = (inward.weight.norm(dim=1) * outward.weight.norm(dim=0)).topk(size).indices.sort().values
         inward.weight.data = inward.weight.data[chosen]
         inward.bias.data = inward.bias.data[chosen]
@@ -209,6 +213,7 @@ def prune(args: argparse.Namespace) -> None:
     with writing_to(args.output_dir):
         prune_tokenizer(tokenizer, kept).save_pretrained(args.output_dir)
         model.save_pretrained(args.output_dir)
+    # By occurrences in the text, not by pieces.
     share = sum(counts[number] for number in kept) / counts.total()
     print(
         f"{args.output_dir}: {len(kept):,} of {len(tokenizer):,} pieces, {share:.2%} of the text's; "

@@ -265,11 +265,13 @@ def load_tokenizer(
     if not name:
         if data_args.vocabulary_file:
             sentences = corpora.read(data_args.vocabulary_file, Reading(load_sentences, {"words": STRINGS}))
+        # Other processes wait and then read the tokenizer that the main one has saved.
         with args.main_process_first(local=False):
             name = train_tokenizer(model_args, args.output_dir, sentences)
     tokenizer = read_tokenizer(name, **trust)
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token or tokenizer.bos_token
     if not model_args.model_name_or_path:
+        # Saved with the tokenizer, so that parsing and scoring split text in the same way.
         tokenizer.init_kwargs["word_tokenizer"] = model_args.word_tokenizer
     return tokenizer
 
@@ -336,12 +338,14 @@ def layers_to_match(config: PreTrainedConfig, baseline: Mapping[str, Any]) -> in
     """Returns the smallest depth at which a baseline has the parameters of the model with structures."""
 
     def parameters(**changes: Any) -> int:
+        # Parameters are counted without memory for them.
         with torch.device("meta"):
             changed = type(config).from_dict(config.to_dict() | changes)
             return AutoModelForCausalLM.from_config(changed).num_parameters()
 
     layers = config.num_hidden_layers
     target = parameters()
+    # Layers are few: no need to search faster.
     while parameters(num_hidden_layers=layers, **baseline) < target:
         layers += 1
     logger.info("%d layers instead of %d", layers, config.num_hidden_layers)
@@ -443,6 +447,7 @@ def main() -> None:
         set_labels(settings, train)
         set_tokenizer_settings(settings, tokenizer)
     model = load_model(model_args, settings, tokenizer)
+    # Saved with the tokenizer, for tools that truncate by it.
     if (longest := abilities_of(model.config).max_tokens) is not None:
         tokenizer.model_max_length = longest
     logger.info("%d tokens, %d parameters", len(tokenizer), model.num_parameters())

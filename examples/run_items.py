@@ -155,6 +155,7 @@ def effects(sums: pandas.DataFrame, contrasts: Contrasts, regions: Sequence[str]
     for name, (first, second) in contrasts.items():
         for region in regions:
             try:
+                # An item without one of the conditions has no effect.
                 differences = (sums.loc[(region, first), :] - sums.loc[(region, second), :]).dropna()
             except KeyError as error:
                 raise ValueError(f"{name}: no item has condition {first} and {second} with region {region}") from error
@@ -178,6 +179,7 @@ def summarize(found: dict, human: Sequence[pandas.DataFrame]) -> list[dict[str, 
     """Makes a row for each contrast, region and system: effect, change from the last system, human effect."""
     rows = []
     for (name, region), differences in found.items():
+        # Paired by item: effects with different beams are correlated.
         changes = differences.sub(differences.iloc[:, -1], axis=0)
         for system in differences:
             row = {"contrast": name, "region": region, "system": system, "items": len(differences)}
@@ -262,6 +264,7 @@ def plot(rows: Sequence[dict[str, Any]]) -> "Figure":
     lines = math.ceil(len(contrasts) / columns)
     figure = Figure(figsize=(3.2 * columns, 2.8 * lines), layout="constrained")
     panels = figure.subplots(lines, columns, squeeze=False).flat
+    # The grid may have more panels than there are contrasts.
     for panel in list(panels)[len(contrasts) :]:
         panel.set_visible(False)
     for panel, name in zip(figure.axes, contrasts, strict=False):
@@ -282,6 +285,7 @@ def plot(rows: Sequence[dict[str, Any]]) -> "Figure":
         panel.axhline(0, color="black", linewidth=0.6)
         panel.set_xticks(range(len(regions)), regions)
         panel.set_title(name, fontsize=10)
+    # One entry a system, although its bars are in every panel.
     handles = [part for panel in figure.axes for part in zip(*panel.get_legend_handles_labels(), strict=True)]
     legend = {label: handle for handle, label in handles}
     figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=len(legend), frameon=False)
@@ -293,6 +297,7 @@ def _align_zeros(*panels: Any) -> None:
     """Aligns the zeros of panels that are drawn on one another."""
     limits = [panel.get_ylim() for panel in panels]
     scales = [max(-low, high) for low, high in limits]  # the larger of both sides of 0
+    # Shares of the larger side that all panels need on either side of 0.
     below = max(-low / scale for (low, _), scale in zip(limits, scales, strict=True))
     above = max(high / scale for (_, high), scale in zip(limits, scales, strict=True))
     for panel, scale in zip(panels, scales, strict=True):

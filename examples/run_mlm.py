@@ -119,6 +119,7 @@ class MLMTrainingArguments(RunArguments):
     lr_scheduler_kwargs: dict | str | None = option(None, "Settings of the schedule, as JSON.")
 
     def __post_init__(self):
+        # A plateau cannot be seen without evaluation.
         if self.lr_scheduler_type is None:
             self.lr_scheduler_type = "linear" if self.eval_strategy == "no" else "reduce_lr_on_plateau"
         if self.lr_scheduler_type == "reduce_lr_on_plateau" and self.lr_scheduler_kwargs is None:
@@ -200,8 +201,10 @@ def load_tokenizer(
         if data_args.vocabulary_file:
             sentences = corpora.read(data_args.vocabulary_file, how_to_read(data_args))
         tokenizer = train_tokenizer(kind, data_args, sentences)
+    # Tokenizers of causal models, such as GPT-2's, have neither.
     missing = [name for name in ("pad_token", "mask_token") if getattr(tokenizer, name) is None]
     tokenizer.add_special_tokens({name: f"<{name.removesuffix('_token')}>" for name in missing})
+    # Saved with the tokenizer, so that parsing reads words as training did.
     tokenizer.init_kwargs["skip_punctuation"] = data_args.punctuation == "drop"
     tokenizer.init_kwargs["word_tokenizer"] = data_args.word_tokenizer
     return tokenizer
@@ -249,6 +252,7 @@ def build_trainer(model, tokenizer, train, validation, data_args, training_args)
         encode = partial(encode_sentences, tokenizer=tokenizer, is_ours=abilities_of(model.config).reads != "text")
         reading = replace(how_to_read(data_args), features={"words": STRINGS})
         train = stream_training_text(data_args, training_args, reading, encode, collator)
+    # transformers' AdamW decays weights outside of the gradient.
     optimizer = torch.optim.Adam(
         model.parameters(),
         lr=training_args.learning_rate,

@@ -172,11 +172,13 @@ def sentence_of(variant: Variant, split: Split | None) -> tuple[str | list[str],
     if split is None:
         if variant.prefix is None:
             return f" {variant.text}", 0
+        # A word is preceded by a space: add one unless the data has it.
         is_apart = variant.prefix[-1].isspace() or variant.text[0].isspace()
         prefix = f" {variant.prefix}" + " " * (not is_apart)
         return prefix + variant.text, len(prefix.rstrip())
     if variant.prefix is None:
         return variant.text, 0
+    # Split apart, so that no word crosses the end of the prefix.
     prefix = split(variant.prefix)
     return [*prefix, *split(variant.text)], len(" ".join(prefix))
 
@@ -245,6 +247,7 @@ def evaluate_missing(
     """Evaluates paradigms; results of an earlier run are read from files. Returns the results by name."""
     results = {}
     for name, pairs in tqdm(paradigms.items(), unit=" paradigms"):
+        # One file a paradigm: an interrupted run loses one paradigm at most.
         path = folder / f"{file_name(name)}.json"
         if not path.exists():
             groups = dict(zip(layout.groups[1:], pairs[0].groups[1:], strict=True))
@@ -352,6 +355,7 @@ def main() -> None:
     run_options = {name: getattr(options, name) for name in ("every", "raw", "masking", "word_tokenizer")}
     run_options |= {"beam_size": choose_beam(model, options.beam_size), "columns": columns_of(layout)}
     states = {"model": model_digests(options.model), "pairs": pair_digests(options.data)}
+    # Results of different options must not be mixed in one folder.
     check_same_run(folder / "options.json", run_options | states)
     write_json(run_options | states, folder / "options.json")
     settings = {name: getattr(options, name) for name in ("raw", "masking", "word_tokenizer", "max_tokens")}

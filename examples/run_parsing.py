@@ -132,6 +132,7 @@ def main() -> None:
             settings = lexicon_of(files["train"]) | settings
     tokenizer = load_tokenizer(model_args, trees.get("train"))
     model = load_model(model_args, settings, tokenizer, trees.get("train"))
+    # Saved with the tokenizer, for tools that truncate by it.
     tokenizer.model_max_length = model.config.max_words
     logger.info("%d words or pieces, %d parameters", len(tokenizer), model.num_parameters())
     adapt_options(model, treebanks, model_args, data_args, training_args)
@@ -146,6 +147,7 @@ def main() -> None:
             "tell_treebank": is_training or data_args.tell_treebank,
             "max_length": data_args.max_length if is_training else None,
         }
+        # Treebanks are told apart in training, and in evaluation only with the option.
         parts = [to_rows(sentences, tokenizer, model.config, corpora, **options)]
         if is_training and teacher is not None:
             trust = model_args.trust_remote_code

@@ -90,6 +90,7 @@ def find_suites(paths: Sequence[str], only: Sequence[str] | None = None) -> dict
     folder without suites, a file that is no test suite, an unknown name in `only`, or two suites with one name.
     """
     suites = {file: read_suite(file) for file in suite_files(paths)}
+    # Results are files named after suites: names must be unique.
     names = [suite.name for suite in suites.values()]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"two suites have the name {twice[0]!r}")
@@ -134,6 +135,7 @@ def evaluate_missing(suites: Sequence[Suite], folder: Path, scorer: Scorer) -> d
     with tqdm(total=sum(len(suite.sentences()) for suite in suites), unit=" sentences") as bar:
         for suite in suites:
             bar.set_description(suite.name)
+            # One file a suite: an interrupted run loses one suite at most.
             path = folder / f"{suite.name}.json"
             if not path.exists():
                 write_json(evaluate_suite(suite, scorer), path)

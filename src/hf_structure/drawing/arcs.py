@@ -148,6 +148,7 @@ class ArcDrawing:
 
     def __init__(self, arcs: Sequence[Arc], row: Row, below: bool = False) -> None:
         self.row = row
+        # SVG's y axis points down.
         self.up = -1 if below else 1
         self.parts = stack_parts(arcs, row)
         self.ports = self._ports()

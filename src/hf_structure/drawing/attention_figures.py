@@ -91,6 +91,7 @@ def _boxes(
     for label, side in zip(labels, sides, strict=True):
         boxes.append((right + label, top - side, side, side))
         right += label + side
+    # The colour bar is as high as the last map.
     boxes.append((right + 0.12, top - sides[-1], 0.12, sides[-1]))
     for own, height in structures:
         bottom -= height
@@ -157,6 +158,7 @@ def _arc_path(part: Part, xs: Sequence[float], drawing: ArcDrawing) -> Any:
     if not part.arc.head:
         return Path([(x, top - 2), (x, 0)])
     start = xs[part.arc.head] + drawing.ports[part.arc.index, part.arc.head]
+    # A short or low arc has smaller corners.
     corner = min(14.0, abs(x - start) / 2, top) * (1 if x > start else -1)
     rise = top - abs(corner)
     return Path(

@@ -113,6 +113,7 @@ def plot_relation_weights(weights: Any, relations: Sequence[str] = ("parent", "d
     axes = figure.add_subplot()
     image = _grouped_map(axes, layers, separation=5, cmap="Blues", vmin=0.0, vmax=1.0)
     axes.set_yticks(range(len(layers)), _numbers(len(layers)))
+    # Heads are numbered below, relations are named above the cells.
     names = axes.secondary_xaxis("top")
     names.set_xticks(range(width), list(relations) * heads, rotation=90, parse_math=False)
     names.tick_params(length=0)
@@ -140,6 +141,7 @@ def plot_head_types(correlations: Mapping[str, Any], labels: Sequence[str], titl
     layers, heads = _layers_and_heads(tables.values(), len(labels))
     figure = new_figure(1.8 + 0.17 * layers * heads, len(tables) * (0.9 + 0.17 * len(labels)) + 0.4)
     for axes, (name, rows) in zip(figure.subplots(len(tables), 1, squeeze=False)[:, 0], tables.items(), strict=True):
+        # Cells that are nan are not drawn: the background shows.
         axes.set_facecolor("#d0d4d9")
         image = _grouped_map(axes, rows, separation=2.5, cmap="RdBu", vmin=-1.0, vmax=1.0, aspect="auto")
         axes.set_yticks(range(len(labels)), labels, fontsize=8, parse_math=False)

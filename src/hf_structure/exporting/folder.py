@@ -83,6 +83,7 @@ def export(
 def _save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, folder: Path) -> PreTrainedConfig:
     """Saves a model and its tokenizer."""
     _check_family(model.config)
+    # Only registered classes can be named in `auto_map`.
     if type(model) not in model_classes(type(model.config)).values():
         raise ValueError(f"{type(model).__name__} is not registered with any Auto class of transformers")
     tokenizer = tokenizer or own_tokenizer(model)
@@ -108,6 +109,7 @@ def _copy(model: str | Path, tokenizer: PreTrainedTokenizerBase | None, folder: 
 
 def _check_family(config: PreTrainedConfig) -> None:
     name = type(config).__name__
+    # Checked first, for a better message: transformers' classes are not in the registry either.
     if type(config).__module__.startswith("transformers."):
         raise ValueError(f"{name} is a class of transformers itself, which loads such models without any code")
     if not is_registered(type(config)):

@@ -87,6 +87,7 @@ class StructureParser(Pipe):
         given = [_as_dictionary(tokens) for each in sentences for tokens in each]
         parses = self.parser(given)
         _warn_of_long([len(each["words"]) for each, parsed in zip(given, parses, strict=True) if parsed is None])
+        # Parses are in the order of the sentences of all documents.
         rest = iter(parses)
         return [
             _annotate(doc, [(tokens, next(rest)) for tokens in each])
@@ -194,6 +195,7 @@ def _warn_of_long(lengths: Sequence[int]) -> None:
 def _annotate(doc: Doc, parses: Iterable[tuple[Sequence[Token], Parse | None]]) -> Doc:
     """Sets heads, relations and predicted columns; none for sentences without a parse."""
     unlabelled = doc.vocab.strings.add(UNLABELLED)
+    # A word without a parse is its own head, as spaCy's roots are.
     heads = list(range(len(doc)))
     relations = [unlabelled] * len(doc)
     for tokens, parsed in parses:

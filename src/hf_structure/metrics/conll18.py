@@ -190,6 +190,7 @@ class _Text:
             if not in_token:
                 form = _SPACES.sub("", form)
                 self._add_token(form, (number, sentence, token.id))
+            # The line of a multi-word token, `2-3`, holds its characters; its words follow.
             if second:
                 last = int(second)
                 continue
@@ -225,6 +226,7 @@ class _Text:
 
 def _set_heads(words: Sequence[_Word], heads: Sequence[str]) -> None:
     for word, head in zip(words, heads, strict=True):
+        # Words without a head, `_`, are treated like roots here; `has_heads` says whether heads are scored.
         if head not in ("0", "_"):
             word.head = words[int(head) - 1]
             if word.relation in FUNCTION_RELATIONS:
@@ -265,6 +267,7 @@ def _take_block(system: deque[_Word], reference: deque[_Word]) -> tuple[list[_Wo
     shared task's evaluator does so, and its numbers depend on it.
     """
     side, other = (reference, system) if reference[0].in_token else (system, reference)
+    # Tokens of the two sides may overlap in a chain, which extends the block.
     reach = side[0].end
     if not other[0].in_token and other[0].start < side[0].start:
         other.popleft()
@@ -297,6 +300,7 @@ def _common_forms(predicted: Sequence[_Word], gold: Sequence[_Word]) -> Iterator
             yield predicted[i], gold[j]
             i += 1
             j += 1
+        # Skipping the gold form loses nothing: keep the predicted one for a later match.
         elif longest[i][j] == longest[i][j + 1]:
             j += 1
         else:
@@ -311,6 +315,7 @@ def _matches(pairs: Iterable[tuple[_Word, _Word]]) -> Counter[str]:
         has_lemma = gold.lemma != "_"
         found = _values(word, gold_of, has_lemma)
         expected = _values(gold, {}, has_lemma)
+        # CLAS, MLAS and BLEX count content words only.
         names = expected if gold.is_content else _TAG_SCORES + _TREE_SCORES
         matched.update(name for name in names if found[name] == expected[name])
     return matched

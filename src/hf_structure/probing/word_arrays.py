@@ -119,7 +119,9 @@ def word_arrays(
     sources = read_all([batch] if is_one else batch)
     encoded: list[Any] = list(encode_all(with_columns(sources), encoder))
     found: list[Any] = [None] * len(encoded)
+    # The encoder of parsers counts words from 0, the encoders of language models from 1.
     first = 1 - int(encoder.encode_words is encode_from_zero)
+    # Other implementations return no attention weights.
     eager = with_eager_attention(model)
     read = partial(_read_batch, model=eager, arrays=arrays, beam_size=beam_size, first=first)
     with tqdm(total=len(encoded), unit=" sentences", disable=not progress) as bar:

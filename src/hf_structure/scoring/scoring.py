@@ -558,6 +558,7 @@ def _check_max_tokens(max_tokens: int | None, default: int) -> int:
 def _alike_together(sentences: Sequence[Mapping[str, Any]]) -> list[int]:
     """Orders sentences by length, with sentences that begin alike next to each other to share a part of the search."""
     beginnings = [tuple(sentence["input_ids"][:_BEGINNING]) for sentence in sentences]
+    # Sentences that share a beginning are kept together, even if their lengths differ.
     longest = {}
     for beginning, sentence in zip(beginnings, sentences, strict=True):
         longest[beginning] = max(longest.get(beginning, 0), len(sentence["input_ids"]))

@@ -170,6 +170,7 @@ class RunArguments(TrainingArguments):
 
     def _check_schedule(self) -> None:
         schedule = SchedulerType(self.lr_scheduler_type)
+        # transformers would fail only when training begins.
         settings = schedule_settings(schedule)
         unknown = [name for name in self.lr_scheduler_kwargs or {} if name not in settings]
         if unknown and not any(setting.kind is setting.VAR_KEYWORD for setting in settings.values()):

@@ -38,6 +38,7 @@ def training_facts(trainer: Any, model_args: Any, data_args: Any) -> CardFacts:
     """Collects the facts about a trained model from its options."""
     starts = (getattr(model_args, name, None) for name in STARTS)
     start = next(filter(None, starts), None)
+    # Only names on the Hub can be links on a card.
     is_local = start is not None and (start in short_names() or Path(start).is_dir())
     settings = training_settings(trainer)
     if start is not None and is_local:
@@ -116,6 +117,7 @@ def write_card(trainer: Any, **given: Any) -> None:
     """
     folder = Path(trainer.args.output_dir)
     before = read_card(folder)
+    # Never overwrite the words of a person.
     if before is not None and is_handwritten(before):
         return
     facts = CardFacts.of_folder(folder)

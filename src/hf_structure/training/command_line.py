@@ -68,6 +68,7 @@ def parse_command_line(
     _check_ignored({*given, *options}, classes[-1].ignored)
     if given.get("model_type"):
         settings["model_type"] = given["model_type"]
+    # Argparse applies these below the options of the command line.
     parser.set_defaults(**defaults(settings.get("model_type")) | options | _strategies(given, options))
     *parsed, _, rest = parser.parse_args_into_dataclasses(return_remaining_strings=True, look_for_args_file=False)
     _check_rest(rest, parser)
@@ -155,6 +156,7 @@ def _check_parts(content: dict, name: str | None) -> None:
             raise ValueError(
                 f"{name}: unknown part {part!r}: a configuration has {' and '.join(map(repr, CONFIG_PARTS))}"
             )
+        # Otherwise a list of options would fail later, with an error about types.
         if not isinstance(values, dict):
             raise ValueError(f"{name}: {part!r} is not a JSON object: {values}")
 
@@ -165,6 +167,7 @@ def _strategies(given: dict, options: dict) -> dict[str, str]:
     for kind in ("eval", "save"):
         steps = f"{kind}_steps"
         strategy = f"{kind}_strategy"
+        # A strategy on the command line beats steps in the file.
         in_file = steps in options and strategy not in options
         if strategy not in given and (steps in given or in_file):
             strategies[strategy] = "steps"

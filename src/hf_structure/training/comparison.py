@@ -100,6 +100,7 @@ def parsing_options(args: argparse.Namespace, encoder: str | None, settings: dic
         shape = {"encoder": encoder, "num_layers": args.num_layers, "learning_rate": args.learning_rate}
         return options | shape | {"config_overrides": settings}
     shape = {"hidden_size": args.hidden_size, "intermediate_size": 4 * args.hidden_size}
+    # Heads have 64 dimensions, as in BERT.
     shape |= {"num_hidden_layers": args.num_layers, "num_attention_heads": max(1, args.hidden_size // 64)}
     return options | FROM_SCRATCH | {"config_overrides": settings | shape}
 
@@ -142,6 +143,7 @@ def _run(title: str, program: list[str], options: Iterable[object], named: dict[
     for name, value in named.items():
         values = value if isinstance(value, list | tuple) else [value]
         arguments += [f"--{name}", *(json.dumps(item) if isinstance(item, dict) else str(item) for item in values)]
+    # A process of its own: a model must not inherit random state or memory of the one before.
     status = subprocess.run([sys.executable, *program, *arguments, *map(str, options)]).returncode
     if status:
         raise ValueError(f"{title} ended with status {status}; see above")

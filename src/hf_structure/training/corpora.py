@@ -55,6 +55,7 @@ class Reading:
         """Splits a row of a data set, running text or the words of one sentence, into sentences."""
         value = row() or []
         found = [value] if isinstance(value, list) else map(self.split, split_sentences(value, line_breaks="space"))
+        # Data sets of text have no annotation: other columns are missing.
         sentences = [dict.fromkeys(self.features) | {"words": words} for words in found]
         if self.drop_by is not None:
             sentences = [drop_punctuation(sentence, self.drop_by) for sentence in sentences]
@@ -92,6 +93,7 @@ class Corpora:
 
     def _read(self, name: str, states: list[list], read: Callable[[str], Iterator[dict]], features: dict) -> Dataset:
         arguments = {"states": states, "read": read, "columns": tuple(features), "version": __version__}
+        # `Generator` of `datasets` caches by its arguments: files, options, and the version of this package.
         builder = Generator(features=Features(features), generator=_rows, gen_kwargs=arguments)
         mode = "force_redownload" if self.overwrite else None
         with self.main_process_first(), writing_to(datasets_config.HF_DATASETS_CACHE):
@@ -118,6 +120,7 @@ class Corpora:
         gives their types. The cache identifies `encode` by its name, and a `partial` also by its arguments, which
         `Hasher` of `datasets` must be able to distinguish.
         """
+        # A process for fewer rows than a batch would take longer to start than to encode.
         workers = min(self.num_workers, len(sentences) // _ROWS)
         key = (sentences._fingerprint, encode, tokenizer_hash(tokenizer), sorted(features), __version__)
         with self.main_process_first(), writing_to(datasets_config.HF_DATASETS_CACHE):
@@ -176,6 +179,7 @@ def is_annotated(sentences: Dataset, column: str) -> bool:
 def without_long(sentences: Dataset, max_length: int) -> Dataset:
     """Selects the training sentences of at most `max_length` words. Raises `ValueError` if there are none."""
     count = pyarrow.compute.list_value_length  # pyright: ignore[reportAttributeAccessIssue]
+    # In Arrow, without reading the words into Python.
     kept = (column_numbers(sentences, "words", count) <= max_length).nonzero()[0]
     if len(kept) == len(sentences):
         return sentences

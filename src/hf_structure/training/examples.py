@@ -21,6 +21,7 @@ def config_file(name: str) -> str:
     Resolves the value of `--config`: a path, or a name in `examples/configs` such as `"udgn-ptb"`. Raises `ValueError`
     for any other name, and lists the names.
     """
+    # A path with a suffix is a file, even if it is missing: its error is clearer.
     if Path(name).suffix or Path(name).exists():
         return name
     named = CONFIGS / f"{name}.json"

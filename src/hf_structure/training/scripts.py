@@ -54,6 +54,7 @@ def load_object(path: str | Path) -> dict:
 
 def save_whole(folder: Path, part: PreTrainedModel | PreTrainedTokenizerBase) -> None:
     """Saves a model or tokenizer to a new folder, atomically."""
+    # A run that is killed while saving leaves no folder that looks complete.
     partial = folder.with_name(f"{folder.name}.partial")
     with writing_to(folder):
         part.save_pretrained(partial)
@@ -234,6 +235,7 @@ def report(trainer: Any, metrics: dict[str, dict[str, float]]) -> None:
     if not trainer.is_world_process_zero():
         return
     file = folder / RESULTS
+    # Training and a later evaluation add to the same file.
     together = load_object(file) if file.exists() else {}
     write_json(together | {name: value for values in metrics.values() for name, value in values.items()}, file)
     if has_card(trainer):

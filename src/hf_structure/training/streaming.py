@@ -136,6 +136,7 @@ class TextStream(IterableDataset):
     def __iter__(self) -> Iterator[dict]:
         worker = get_worker_info()
         number, workers = (worker.id, worker.num_workers) if worker else (0, 1)
+        # Workers of all processes are numbered in one sequence.
         share = self.rank * workers + number
         shares = self.num_replicas * workers
         for epoch in itertools.count():
@@ -144,6 +145,7 @@ class TextStream(IterableDataset):
             if first is None:
                 raise ValueError(f"no sentence of at most {self.max_words} words for process {share + 1} of {shares}")
             for examples in itertools.chain([first], batches):
+                # Masking depends on the pass, so that repeated text is masked anew.
                 if hasattr(self.collate, "set_epoch"):
                     self.collate.set_epoch(epoch)
                 yield self.collate(examples)

@@ -50,11 +50,13 @@ def load_model(
     # A new parser is always trained, on some trees.
     trees = cast(Dataset, sentences)
     if args.use_tags:
+        # Tags and labels become part of the configuration, so that parsing needs no training files.
         settings["tags"] = values_of(trees, "tags", "part-of-speech tags: leave --use_tags out")
         settings["num_tags"] = len(settings["tags"])
     if args.columns:
         least = args.min_frequency
         settings["columns"] = {name: values_of(trees, name, f"{name} (--columns)", least) for name in args.columns}
+    # Encoders take the labels as an argument, new models as settings.
     labelled = settings.pop("labelled", True)
     labels = values_of(trees, "deprels", "relation labels: give --no_labels") if labelled else None
     if args.encoder:

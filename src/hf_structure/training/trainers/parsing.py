@@ -66,6 +66,7 @@ class ParsingTrainer(ScoringTrainer):
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         taught: Any = inputs.pop("teacher", None)
+        # The outputs are needed for the teacher's loss, even if the caller does not want them.
         loss, outputs = super().compute_loss(model, inputs, True, num_items_in_batch)
         if self.teacher is not None and taught is not None:
             num_items: Any = num_items_in_batch
@@ -104,6 +105,7 @@ class ParsingTrainer(ScoringTrainer):
         sums = torch.zeros(len(treebanks), 2, 3 + len(predicted), dtype=torch.float64)
         starts = torch.zeros(3, dtype=torch.float64)
         for examples in self._batches(dataset):
+            # Running text has no trees: only its sentence starts are counted.
             running = [example for example in examples if example.get("sentence_starts") is not None]
             if running:
                 starts += self._count_starts(model, running)
