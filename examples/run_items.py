@@ -40,6 +40,7 @@ from hf_structure.training.comparison import markdown_table
 from hf_structure.training.scripts import check_same_run, file_digests, model_digests, run, write_json, write_text
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # Keyed by set, and by the name of the effect on reading times: a condition, and the one subtracted from it.
@@ -259,7 +260,6 @@ def plot(rows: Sequence[dict[str, Any]]) -> "Figure":
     frame = pandas.DataFrame(rows)
     contrasts = list(dict.fromkeys(frame.contrast))
     systems = list(dict.fromkeys(frame.system))
-    width = 0.8 / len(systems)
     columns = min(len(contrasts), 4)
     lines = math.ceil(len(contrasts) / columns)
     figure = Figure(figsize=(3.2 * columns, 2.8 * lines), layout="constrained")
@@ -268,22 +268,7 @@ def plot(rows: Sequence[dict[str, Any]]) -> "Figure":
     for panel in list(panels)[len(contrasts) :]:
         panel.set_visible(False)
     for panel, name in zip(figure.axes, contrasts, strict=False):
-        group = frame[frame.contrast == name]
-        regions = list(dict.fromkeys(group.region))
-        for number, system in enumerate(systems):
-            part = group[group.system == system]
-            # The bars of a region are centred on its tick.
-            xs = [index + width * (number - (len(systems) - 1) / 2) for index in range(len(regions))]
-            style = {"color": COLORS[number % len(COLORS)], "label": system, "error_kw": {"elinewidth": 0.8}}
-            panel.bar(xs, part.effect, width, yerr=part.effect_error, **style)
-        if "human_ms" in group:
-            first = group[group.system == systems[0]]
-            spread = [first.human_ms - first.human_lower, first.human_upper - first.human_ms]
-            human = panel.twinx()
-            human.errorbar(range(len(regions)), first.human_ms, spread, fmt="ko", markersize=4, label="human (ms)")
-            _align_zeros(panel, human)
-        panel.axhline(0, color="black", linewidth=0.6)
-        panel.set_xticks(range(len(regions)), regions)
+        _draw_contrast(panel, frame[frame.contrast == name], systems)
         panel.set_title(name, fontsize=10)
     # One entry a system, although its bars are in every panel.
     handles = [part for panel in figure.axes for part in zip(*panel.get_legend_handles_labels(), strict=True)]
@@ -291,6 +276,27 @@ def plot(rows: Sequence[dict[str, Any]]) -> "Figure":
     figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=len(legend), frameon=False)
     figure.supylabel("effect (nats)", fontsize=10)
     return figure
+
+
+def _draw_contrast(panel: "Axes", effects: pandas.DataFrame, systems: Sequence[str]) -> None:
+    """Draws the effects of a contrast: a group of bars for each region, and human effects on their own axis."""
+    regions = list(dict.fromkeys(effects.region))
+    width = 0.8 / len(systems)
+    for number, system in enumerate(systems):
+        part = effects[effects.system == system]
+        # The bars of a region are centred on its tick.
+        xs = [index + width * (number - (len(systems) - 1) / 2) for index in range(len(regions))]
+        style = {"color": COLORS[number % len(COLORS)], "label": system, "error_kw": {"elinewidth": 0.8}}
+        panel.bar(xs, part.effect, width, yerr=part.effect_error, **style)
+    if "human_ms" in effects:
+        # Human effects are the same for all systems.
+        first = effects[effects.system == systems[0]]
+        spread = [first.human_ms - first.human_lower, first.human_upper - first.human_ms]
+        human = panel.twinx()
+        human.errorbar(range(len(regions)), first.human_ms, spread, fmt="ko", markersize=4, label="human (ms)")
+        _align_zeros(panel, human)
+    panel.axhline(0, color="black", linewidth=0.6)
+    panel.set_xticks(range(len(regions)), regions)
 
 
 def _align_zeros(*panels: Any) -> None:

@@ -90,13 +90,16 @@ def find_suites(paths: Sequence[str], only: Sequence[str] | None = None) -> dict
     folder without suites, a file that is no test suite, an unknown name in `only`, or two suites with one name.
     """
     suites = {file: read_suite(file) for file in suite_files(paths)}
+    _check_names([suite.name for suite in suites.values()], only or ())
+    return {file: suite for file, suite in suites.items() if only is None or suite.name in only}
+
+
+def _check_names(names: Sequence[str], only: Sequence[str]) -> None:
     # Results are files named after suites: names must be unique.
-    names = [suite.name for suite in suites.values()]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"two suites have the name {twice[0]!r}")
-    if unknown := set(only or ()) - set(names):
+    if unknown := set(only) - set(names):
         raise ValueError(f"there is no suite {', '.join(sorted(unknown))}: there are {', '.join(sorted(names))}")
-    return {file: suite for file, suite in suites.items() if only is None or suite.name in only}
 
 
 def suite_files(paths: Sequence[str]) -> list[Path]:
