@@ -49,12 +49,13 @@ import logging
 from collections.abc import Sequence
 
 from datasets import Dataset, concatenate_datasets
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure import ParsingCollator
 from hf_structure.models.families import family_of
 from hf_structure.training.command_line import parse_command_line
 from hf_structure.training.corpora import Corpora
+from hf_structure.training.distillation import Teacher
 from hf_structure.training.parsing.options import (
     DEFAULT_FAMILY,
     ParsingDataArguments,
@@ -119,6 +120,32 @@ def choose_metric(model: PreTrainedModel, treebanks: Sequence[str], training_arg
         training_args.metric_for_best_model = training_args.metric_for_best_model.replace("las", "uas")
 
 
+def build_trainer(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    datasets: dict[str, Dataset],
+    model_args: ParsingModelArguments,
+    data_args: ParsingDataArguments,
+    training_args: ParsingTrainingArguments,
+    teacher: Teacher | None,
+) -> ParsingTrainer:
+    """Makes the trainer, with a learning rate of their own for parameters that are not pretrained."""
+    return ParsingTrainer(
+        model=model,
+        args=training_args,
+        train_dataset=datasets.get("train"),
+        eval_dataset=datasets.get("validation"),
+        data_collator=ParsingCollator(tokenizer.pad_token_id, predicted=tuple(predicted_columns(model.config))),
+        processing_class=tokenizer,
+        callbacks=callbacks(training_args) if "train" in datasets else [],
+        max_tokens=data_args.max_tokens,
+        sampling_power=data_args.sampling_power,
+        new_parameters=new_parameters(model, model_args),
+        new_learning_rate=training_args.new_learning_rate,
+        teacher=teacher,
+    )
+
+
 def main() -> None:
     model_args, data_args, training_args, settings = parse_arguments()
     begin(training_args)
@@ -142,12 +169,12 @@ def main() -> None:
         """Encodes the sentences of a part, with the teacher's inputs and running text if the parser reads them."""
         is_training = part == "train"
         sentences = with_initial_trees(trees[part], getattr(data_args, f"initial_{part}_file"), corpora)
+        # Training names the treebank of each sentence, and leaves long sentences out; evaluation does neither.
         options = {
             "punctuation_by": data_args.punctuation_by,
             "tell_treebank": is_training or data_args.tell_treebank,
             "max_length": data_args.max_length if is_training else None,
         }
-        # Treebanks are told apart in training, and in evaluation only with the option.
         parts = [to_rows(sentences, tokenizer, model.config, corpora, **options)]
         if is_training and teacher is not None:
             trust = model_args.trust_remote_code
@@ -159,20 +186,7 @@ def main() -> None:
         return without_unusable(concatenate_datasets(parts), part)
 
     datasets = {part: rows_of(part) for part in trees}
-    trainer = ParsingTrainer(
-        model=model,
-        args=training_args,
-        train_dataset=datasets.get("train"),
-        eval_dataset=datasets.get("validation"),
-        data_collator=ParsingCollator(tokenizer.pad_token_id, predicted=tuple(predicted_columns(model.config))),
-        processing_class=tokenizer,
-        callbacks=callbacks(training_args) if "train" in datasets else [],
-        max_tokens=data_args.max_tokens,
-        sampling_power=data_args.sampling_power,
-        new_parameters=new_parameters(model, model_args),
-        new_learning_rate=training_args.new_learning_rate,
-        teacher=teacher,
-    )
+    trainer = build_trainer(model, tokenizer, datasets, model_args, data_args, training_args, teacher)
     train_and_evaluate(trainer, datasets.get("test"), model_args, data_args)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hf_structure.drawing.arcs import ArcDrawing, Part, graph_arcs
 from hf_structure.drawing.constituency import BracketDrawing, Brackets
-from hf_structure.drawing.figures import float_table, new_figure
+from hf_structure.drawing.figures import float_table, name_cells, new_figure
 from hf_structure.drawing.layout import Row, place_words
 from hf_structure.drawing.style import ACCENT, ARC_COLORS, EDGE, INK
 
@@ -101,8 +101,7 @@ def _boxes(
 
 def _draw_map(axes: "Axes", panel: AttentionPanel, table: list[list[float]]) -> "AxesImage":
     image = axes.imshow(table, cmap="Blues", vmin=0.0, vmax=1.0)
-    axes.set_xticks(range(len(table)), panel.tokens, rotation=90, parse_math=False, fontsize=9)
-    axes.set_yticks(range(len(table)), panel.tokens, parse_math=False, fontsize=9)
+    name_cells(axes, panel.tokens, panel.tokens, fontsize=9)
     axes.tick_params(length=0)
     axes.spines[:].set_color(EDGE)
     axes.set_title(panel.title, fontsize=11, parse_math=False)

@@ -274,8 +274,7 @@ def _heat_map(
         # A rule has no distribution: the cells stay white.
         rows[row] = [math.nan] * len(columns)
     image = axes.imshow(rows, cmap="Blues", vmin=0.0, vmax=1.0)
-    axes.set_xticks(range(len(columns)), columns, rotation=90, parse_math=False)
-    axes.set_yticks(range(len(words)), words, parse_math=False)
+    name_cells(axes, columns, words)
     axes.set_xlabel(label)
     axes.set_ylabel("dependent")
     axes.set_title(title)
@@ -290,6 +289,12 @@ def float_table(name: str, values: Any, shape: tuple[int, int]) -> list[list[flo
     if [len(row) for row in table] != [columns] * rows:
         raise ValueError(f"{name} must have the shape {shape}")
     return table
+
+
+def name_cells(axes: "Axes", columns: Sequence[str], rows: Sequence[str], **options: Any) -> None:
+    """Names the columns, vertically, and the rows of a heat map; options are for the texts."""
+    axes.set_xticks(range(len(columns)), columns, rotation=90, parse_math=False, **options)
+    axes.set_yticks(range(len(rows)), rows, parse_math=False, **options)
 
 
 def open_frame(axes: "Axes") -> None:

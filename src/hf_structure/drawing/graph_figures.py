@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hf_structure.drawing.figures import as_written, new_figure, open_frame
+from hf_structure.drawing.figures import as_written, name_cells, new_figure, open_frame
 from hf_structure.drawing.style import INK, MUTED
 
 if TYPE_CHECKING:
@@ -77,8 +77,7 @@ def _draw_tape(axes: "Axes", words: Sequence[str], table: list[list[int]]) -> No
         for j, value in enumerate(table[i + 1][: i + 2]):
             color = _text_color(value, highest)
             axes.text(j, i, str(value), ha="center", va="center", fontsize=8, color=color)
-    axes.set_xticks(range(len(words) + 1), ["root", *words], rotation=90, parse_math=False)
-    axes.set_yticks(range(len(words)), words, parse_math=False)
+    name_cells(axes, ["root", *words], words)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
 

@@ -342,7 +342,7 @@ def _masked_scorer(
     encode = partial(encode_masked, tokenizer=tokenizer, split=split, ends=special_ends(tokenizer))
 
     def log_probs(encoded: Sequence[Mapping[str, Any]], max_tokens: int | None, progress: bool) -> list[list[float]]:
-        max_tokens = _check_max_tokens(max_tokens, max(LOGITS // model.config.vocab_size, 1))
+        max_tokens = _check_max_tokens(max_tokens, _default_max_tokens(model.config, None))
         return pseudo_log_probs(model, tokenizer, encoded, masking, max_tokens, progress)
 
     return _Scorer(encode, log_probs, partial(_masked_score, tokenizer=tokenizer))
