@@ -28,7 +28,6 @@ class OwnForMaskedLM(UDGNForMaskedLM):
 
     def __init__(self, config: OwnConfig):
         super().__init__(config)
-        # Replaced after the parent has built them, and initialized again by `post_init`.
         for layer in self.udgn.layers:
             layer.heads = OwnHeads(config)
         self.post_init()
