@@ -66,6 +66,7 @@ class ParsingTrainer(ScoringTrainer):
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         taught: Any = inputs.pop("teacher", None)
+        # The outputs are needed for the teacher's loss, even if the caller does not want them.
         loss, outputs = super().compute_loss(model, inputs, True, num_items_in_batch)
         if self.teacher is not None and taught is not None:
             num_items: Any = num_items_in_batch
@@ -78,10 +79,33 @@ class ParsingTrainer(ScoringTrainer):
     def scores(self, model, dataset) -> dict[str, float]:
         predicted = self.data_collator.predicted
         treebanks = treebanks_of(dataset)[0] if "treebank" in dataset.column_names else [""]
+        counts, starts = self._count_all(model, dataset, treebanks, predicted)
+        totals = torch.tensor(self._sum_over_processes(counts.flatten().tolist()), dtype=torch.float64)
+        totals = totals.view_as(counts)  # (treebanks, 2, 3 + len(predicted))
+        metrics = self._word_scores(totals.sum(0), model.config.labelled)
+        self.treebank_scores = {}
+        if len(treebanks) > 1:
+            for treebank, own in zip(treebanks, totals, strict=True):
+                self.treebank_scores[treebank] = self._word_scores(own, model.config.labelled)
+            scores = self.treebank_scores.values()
+            metrics |= {f"mean_{name}": sum(each[name] for each in scores) / len(scores) for name in metrics}
+        found, true, correct = self._sum_over_processes(starts.tolist())
+        if true:
+            metrics["sentence_starts_f1"] = 2 * correct / (found + true)
+        return metrics
+
+    def _count_all(
+        self, model, dataset, treebanks: Sequence[str], predicted: Sequence[str]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """
+        Sums [`_count_words`] over the sentences of each treebank that this process evaluates, `(treebanks, 2, 3 +
+        len(predicted))`, and [`_count_starts`] over its running text, `(3,)`.
+        """
         numbers = {treebank: number for number, treebank in enumerate(treebanks)}
         sums = torch.zeros(len(treebanks), 2, 3 + len(predicted), dtype=torch.float64)
         starts = torch.zeros(3, dtype=torch.float64)
         for examples in self._batches(dataset):
+            # Running text has no trees: only its sentence starts are counted.
             running = [example for example in examples if example.get("sentence_starts") is not None]
             if running:
                 starts += self._count_starts(model, running)
@@ -89,18 +113,7 @@ class ParsingTrainer(ScoringTrainer):
             if trees:
                 rows = torch.tensor([numbers[example.get("treebank", "")] for example in trees])
                 sums.index_add_(0, rows, self._count_words(model, trees, predicted))
-        totals = torch.tensor(self._sum_over_processes(sums.flatten().tolist()), dtype=torch.float64).view_as(sums)
-        metrics = self._word_scores(totals.sum(0), model.config.labelled)
-        self.treebank_scores = {}
-        if len(treebanks) > 1:
-            for treebank, counts in zip(treebanks, totals, strict=True):
-                self.treebank_scores[treebank] = self._word_scores(counts, model.config.labelled)
-            scores = self.treebank_scores.values()
-            metrics |= {f"mean_{name}": sum(each[name] for each in scores) / len(scores) for name in metrics}
-        found, true, correct = self._sum_over_processes(starts.tolist())
-        if true:
-            metrics["sentence_starts_f1"] = 2 * correct / (found + true)
-        return metrics
+        return sums, starts
 
     def evaluate_set(self, dataset, prefix: str) -> dict[str, float]:
         metrics = super().evaluate_set(dataset, prefix)
