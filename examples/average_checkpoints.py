@@ -1,11 +1,12 @@
 """
-Averages the weights of models that were trained from one another, or from the same one, into one model.
+Averages the weights of several models, such as checkpoints of one run, into one model.
 
     python examples/average_checkpoints.py runs/parser/checkpoint-500 runs/parser/checkpoint-1000 --output_dir mean
 
-The mean of several checkpoints is often better than each ("model soups", Wortsman et al. 2022), and takes no longer to
-use. All have one architecture, vocabulary and labels; settings and tokenizer are those of the first. Choose the
-checkpoints by a development set, for parsers with `hf-structure parse` and `hf-structure evaluate`.
+The mean of several checkpoints is often better than each of them ("model soups", Wortsman et al. 2022), and just as
+fast. All must have the same architecture, vocabulary and labels, and be trained from a common model; settings and
+tokenizer are taken from the first. Choose the checkpoints on a development set, for parsers with `hf-structure parse`
+and `hf-structure evaluate`.
 """
 
 import argparse
@@ -24,13 +25,14 @@ from hf_structure.parsing.loading import load_weights, read_config, read_tokeniz
 from hf_structure.text.files import writing_to
 from hf_structure.training.scripts import differences
 
-VOCABULARIES = ("vocab_size", "id2label", "tags")  # settings without which weights mean other things
+VOCABULARIES = ("vocab_size", "id2label", "tags")  # settings that give the weights their meaning
 
 
 def load(folder: str) -> PreTrainedModel:
-    """The model in a folder, of the class that was saved, in float32. Raises `ValueError` if there is none."""
+    """Loads the model in a folder in float32, as the class that was saved. Raises `ValueError` if there is none."""
     config = read_config(folder, "model")
     name = (config.architectures or ["?"])[0]
+    # A family of the user may have a class of the same name as one of transformers.
     of_family = {each.__name__: each for each in model_classes(type(config)).values()}
     model_class = of_family.get(name) or getattr(hf_structure, name, None) or getattr(transformers, name, None)
     if model_class is None:
@@ -39,10 +41,11 @@ def load(folder: str) -> PreTrainedModel:
 
 
 def check_alike(first: str, config: PreTrainedConfig, vocabulary: dict[str, int], other: str) -> None:
-    """Raises `ValueError` if two models cannot be averaged; says so if they differ in other settings."""
+    """Raises `ValueError` if two models cannot be averaged; prints the other settings that differ."""
     found = differences(read_config(other, "model"), config)
     if wrong := [name for name in found if name == "model_type" or name in VOCABULARIES]:
         raise ValueError(f"{other} is another model than {first}: {', '.join(wrong)} differ")
+    # The same number of tokens does not mean the same tokens.
     if read_tokenizer(other).get_vocab() != vocabulary:
         raise ValueError(f"{other} has another vocabulary than {first}")
     if found:
@@ -52,8 +55,8 @@ def check_alike(first: str, config: PreTrainedConfig, vocabulary: dict[str, int]
 @torch.no_grad()
 def average(folders: list[str]) -> PreTrainedModel:
     """
-    The model whose every weight is the mean of those in the folders; what is no floating-point number is the first's.
-    Raises `ValueError` if a folder holds no model, or another one than the first.
+    Averages the floating-point weights of the models; other tensors are taken from the first. Raises `ValueError` if a
+    folder holds no model, or a different one from the first.
     """
     mean = load(folders[0])
     vocabulary = read_tokenizer(folders[0]).get_vocab()
@@ -65,6 +68,7 @@ def average(folders: list[str]) -> PreTrainedModel:
             raise ValueError(f"{folder}: {len(wrong)} weights are others than in {folders[0]}, such as {min(wrong)}")
         for name, weight in state.items():
             if weight.is_floating_point():
+                # Summed in float32: half precision would lose digits with every model.
                 weight += other[name]
     for weight in state.values():
         if weight.is_floating_point():
@@ -73,7 +77,7 @@ def average(folders: list[str]) -> PreTrainedModel:
 
 
 def weights(model: PreTrainedModel) -> dict[str, torch.Tensor]:
-    """Parameters and buffers by name, tied ones once."""
+    """Returns parameters and buffers by name, tied ones once."""
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}
 
 
@@ -99,7 +103,7 @@ def write(args: argparse.Namespace) -> None:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", metavar="FOLDER", help="trained models, such as checkpoints of one run")
-    parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where the averaged model goes")
+    parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="folder for the averaged model")
     parser.add_argument("--compact", action="store_true", help="save it at half its size, in float16")
     add_import(parser)
     run_with_options(parser, write, arguments)

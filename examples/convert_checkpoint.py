@@ -1,13 +1,13 @@
 """
-Makes a folder of this library of a checkpoint that research left behind.
+Converts a checkpoint of the authors' code to a model folder of this library.
 
     python examples/convert_checkpoint.py --checkpoint udgn.pt --dictionary ptb-dict.pkl --output runs/udgn
     hf-structure parse --model runs/udgn
 
-Nothing in the checkpoint is run, also where it is a whole pickled model. Which kind it is (`--kind`) is guessed by the
-names of its parameters. What it does not tell, such as the number of heads of a Transformer, is given with
-`--config_overrides`, by the names of the configuration of this library. `--check FOLDER` imports the original code
-from a folder, which runs it, and compares prediction scores. More in docs/converting.md.
+No code in the checkpoint is run, even if it is a whole pickled model. Its kind (`--kind`) is guessed from the names of
+its parameters. Settings that it does not contain, such as the number of heads of a Transformer, are given with
+`--config_overrides`, named as in the configuration of this library. `--check FOLDER` imports the original code from a
+folder, which runs it, and compares prediction scores. See docs/converting.md.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from hf_structure.hub.user_code import import_code
 from hf_structure.text.files import writing_to
 from hf_structure.text.json_text import parse_json
 
+# The folder is not a package: its modules are imported by path.
 CONVERSION = import_code(str(Path(__file__).with_name("convert") / "conversion.py"))
 MODULES = {"udgn": "models", "structformer": "structformer.structformer"}
 
@@ -45,9 +46,9 @@ def run(args: argparse.Namespace) -> None:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checkpoint", required=True, help="file, or folder with config.json")
-    parser.add_argument("--kind", choices=CONVERSION.KINDS, help="where it is from; default: guessed")
+    parser.add_argument("--kind", choices=CONVERSION.KINDS, help="origin of the checkpoint; default: guessed")
     parser.add_argument("--dictionary", metavar="FILE", help="vocabulary that was saved in training")
-    parser.add_argument("--tokenizer", metavar="FOLDER", help="folder of a tokenizer; default: that of the checkpoint")
+    parser.add_argument("--tokenizer", metavar="FOLDER", help="folder of a tokenizer; default: the checkpoint's")
     parser.add_argument("--config_overrides", default="{}", metavar="JSON", help="fields of the configuration")
     parser.add_argument("--check", metavar="FOLDER", help="import the original code from here (it is run) and compare")
     parser.add_argument("--check_module", metavar="NAME", help="module of the original code; default: as released")

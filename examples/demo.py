@@ -30,6 +30,7 @@ def demo(args: argparse.Namespace) -> None:
         for parse in found:
             print(f"{' '.join(parse.words)}\n{parse}\n")
         parses.append(found)
+    # The page compares models: pictures of one sentence stand together.
     by_sentence = [parse for each in zip(*parses, strict=True) for parse in each]
     title = f"Sentence structure, by {', '.join(args.models)}"
     with open_output(args.output) as file:

@@ -1,17 +1,17 @@
 """
-Gives English trees in Universal Dependencies the enhanced graphs that rules make of them, in column DEPS.
+Adds enhanced graphs, made by rules, to English trees in Universal Dependencies, in column DEPS.
 
     python examples/enhance_trees.py silver.conllu.gz --output silver-enhanced.conllu.gz
     python examples/run_clm.py --annotation enhanced --train_file silver-enhanced.conllu.gz ...
 
-The rules are those of `hf_structure.text.enhancement`: cases, conjuncts, shared and controlled subjects, relative
-clauses. They read words and relations only, so that any parser's output will do. How far they go is measured on a
+See `hf_structure.text.enhancement` for the rules: cases, conjuncts, shared and controlled subjects, relative clauses.
+They read words and relations only, so that they work with the output of any parser. To measure their accuracy on a
 treebank with graphs:
 
     python examples/enhance_trees.py --evaluate en_gum-test.conllu
 
-gives precision, recall and F1 of arcs, with and without their relations: of the trees as they are, of the graphs that
-the rules make of the same trees, and of what these have beyond the trees, which is where all the difference is.
+prints precision, recall and F1 of arcs, with and without their relations: of the trees themselves, of the graphs that
+the rules make from the same trees, and of the arcs that these add to the trees.
 """
 
 import argparse
@@ -32,10 +32,11 @@ TITLES = ("", "relations", "precision", "recall", "F1", "matched", "predicted", 
 
 
 def enhanced(files: Iterable[str]) -> Iterator[tuple[ConlluSentence, ConlluSentence]]:
-    """All sentences, each with what the rules make of it. Raises `ConlluError` where a word has no head."""
+    """Yields all sentences, each with its enhanced version. Raises `ConlluError` for a word without a head."""
     for file in files:
         for sentence in read_conllu(file):
             if sentence.heads is None:
+                # Enhancement adds to a tree: without one, there is nothing to start from.
                 raise ConlluError("a sentence without heads cannot be enhanced: parse it first", file, sentence.line)
             yield sentence, enhance(sentence)
 
@@ -51,17 +52,30 @@ def write(files: Iterable[str], output: str, overwrite: bool) -> None:
     print(f"{output}: {sentences:,} sentences, {words:,} words, {arcs:,} arcs")
 
 
+def without_labels(arcs: set[tuple]) -> set[tuple]:
+    return {arc[:2] for arc in arcs}
+
+
+def compare(tree: set, found: set, gold: set, relations: str) -> dict[tuple[str, str, str], int]:
+    """Counts arcs by row of the table: of the tree, of the graph found, and of this graph but not of the tree."""
+    counts = {}
+    pairs = ((tree, gold), (found, gold), (found - tree, gold - tree))
+    for name, (predicted, expected) in zip(ROWS, pairs, strict=True):
+        counts[name, relations, "matched"] = len(predicted & expected)
+        counts[name, relations, "predicted"] = len(predicted)
+        counts[name, relations, "gold"] = len(expected)
+    return counts
+
+
 def table(files: Iterable[str]) -> str:
-    """How near the graphs are to those that the files have, in Markdown."""
+    """Compares the graphs with the graphs in the files; a table in Markdown."""
     counts = Counter()
     for sentence, system in tqdm(enhanced(files), unit=" sentences"):
-        sides = [basic_arcs(sentence), labelled_arcs(system), labelled_arcs(sentence)]
-        for relations in ("with", "without"):
-            tree, found, gold = sides if relations == "with" else ({arc[:2] for arc in side} for side in sides)
-            pairs = zip(ROWS, ((tree, gold), (found, gold), (found - tree, gold - tree)), strict=True)
-            for name, (predicted, wanted) in pairs:
-                sizes = {"matched": predicted & wanted, "predicted": predicted, "gold": wanted}
-                counts.update({(name, relations, size): len(arcs) for size, arcs in sizes.items()})
+        tree = basic_arcs(sentence)
+        found = labelled_arcs(system)
+        gold = labelled_arcs(sentence)
+        counts.update(compare(tree, found, gold, "with"))
+        counts.update(compare(without_labels(tree), without_labels(found), without_labels(gold), "without"))
     if not counts["graphs", "with", "gold"]:
         raise ValueError("the files have no enhanced graphs to compare with")
     rows = []
@@ -81,9 +95,9 @@ def work(args: argparse.Namespace) -> None:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", metavar="FILE", help="CoNLL-U with trees; compressed or not")
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--output", metavar="FILE", help="the file to write")
-    what.add_argument("--evaluate", action="store_true", help="compare with the graphs of the files instead")
+    task = parser.add_mutually_exclusive_group(required=True)
+    task.add_argument("--output", metavar="FILE", help="the file to write")
+    task.add_argument("--evaluate", action="store_true", help="compare with the graphs of the files instead")
     parser.add_argument("--overwrite", action="store_true", help="replace the output file if it exists")
     run_with_options(parser, work, arguments)
 

@@ -3,15 +3,16 @@ Scores a parser on the test parts of all treebanks in a folder: a table in Markd
 
     python examples/evaluate_treebanks.py ud --model runs/multilingual --output runs/multilingual/test.md
 
-The files have the names of Universal Dependencies (`de_gsd-ud-test.conllu`, compressed or not). The parser gets the
-words of the treebank and is not told which one it is; with `--tell_treebank` it follows its style, if it knows it.
-With `--raw` it gets the text of each sentence, and splits it into words by its rules or those of `--word_tokenizer`.
+The files have the names of Universal Dependencies (`de_gsd-ud-test.conllu`, compressed or not). The parser reads the
+words of each sentence but not the name of the treebank; with `--tell_treebank` it follows the treebank's style if it
+was trained on it. With `--raw` it reads the text of each sentence, and splits it into words by its own rules or by
+`--word_tokenizer`.
 
-Scores are those of the CoNLL 2018 shared task, in per cent (relations without subtypes, universal features), over all
-words, punctuation included; UPOS, features and lemmas of a parser that predicts them. `train` is the number of
-training sentences, of treebanks whose training part is in the folder too. The last row holds the means. The words a
-second that are printed count reading and scoring, too. A sentence that is longer than the parser reads is scored as a
-chain, in which each word depends on the one before it, without tags; how many there were is printed.
+The table holds the scores of the CoNLL 2018 shared task, in per cent (relations without subtypes, universal features),
+over all words, including punctuation; UPOS, features and lemmas if the parser predicts them. `train` is the number of
+training sentences of treebanks whose training part is in the folder, too. The last row holds the means. The printed
+speed includes reading and scoring. A sentence that is too long for the parser is scored as a chain, in which each word
+depends on the one before it, without tags; the number of these sentences is printed.
 """
 
 import argparse
@@ -65,9 +66,10 @@ def as_chain(sentence: ConlluSentence) -> ConlluSentence:
 def score(
     path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, args: argparse.Namespace
 ) -> tuple[dict, int]:
-    """The scores on one file, and how many of its sentences are too long for the model."""
+    """Returns the scores on one file, and the number of its sentences that are too long for the model."""
     gold = list(islice(read_conllu(path), args.max_sentences))
     treebank = treebank_name(path)
+    # A parser knows the treebanks of its training only; others are parsed in its default style.
     if not (args.tell_treebank and treebank in abilities_of(model.config).treebanks):
         treebank = None
     inputs = [text_of(sentence, path) for sentence in gold] if args.raw else gold
@@ -76,12 +78,26 @@ def score(
     build = read_text if args.raw else given_words
     predicted = []
     for sentence, parsed in zip(gold, parses, strict=True):
+        # Skipped sentences must count: leaving them out would reward parsers that read little.
         predicted.append(as_chain(sentence) if parsed is None else build(sentence, parsed))
     return conll18_scores(predicted, gold), sum(parsed is None for parsed in parses)
 
 
+def score_names(model: PreTrainedModel, raw: bool) -> list[str]:
+    """Scores of words, heads and the columns that the model predicts; segmentation is scored in raw text only."""
+    columns = {column.name for column in abilities_of(model.config).columns}
+    names = [name for name, column in SCORES.items() if column is None or column in columns]
+    return ["Words", *names] if raw else names
+
+
+def training_sizes(folder: str) -> dict[str, int]:
+    """Numbers of training sentences of the treebanks in a folder."""
+    files = find_treebanks(folder, "train")
+    return {treebank_name(file): sum(1 for _ in numbered_blocks(file)) for file in files}
+
+
 def make_table(scores: dict[str, dict], names: list[str], sizes: dict[str, int]) -> str:
-    """The scores of treebanks as a table in Markdown, with the means."""
+    """Formats the scores of treebanks as a table in Markdown, with the means."""
     rows = {treebank: [100 * values[name].f1 for name in names] for treebank, values in scores.items()}
     rows["mean"] = [sum(column) / len(rows) for column in zip(*rows.values(), strict=True)]
     lines = [["treebank", "train", *names], ["---"] * (2 + len(names))]
@@ -94,9 +110,6 @@ def make_table(scores: dict[str, dict], names: list[str], sizes: dict[str, int])
 def evaluate(args: argparse.Namespace) -> None:
     files = treebank_files(args.folder, "test")
     model, tokenizer = load_parser(args.model, None, args.device, args.dtype, None, args.trust_remote_code)
-    columns = {column.name for column in abilities_of(model.config).columns}
-    names = [name for name, column in SCORES.items() if column is None or column in columns]
-    names = ["Words", *names] if args.raw else names
     scores = {}
     too_long = 0
     start = time.perf_counter()
@@ -105,10 +118,7 @@ def evaluate(args: argparse.Namespace) -> None:
         too_long += skipped
     seconds = time.perf_counter() - start
     words = sum(values["Words"].predicted for values in scores.values())
-    sizes = {}
-    for file in find_treebanks(args.folder, "train"):
-        sizes[treebank_name(file)] = sum(1 for _ in numbered_blocks(file))
-    table = make_table(scores, names, sizes)
+    table = make_table(scores, score_names(model, args.raw), training_sizes(args.folder))
     with new_file(args.output, overwrite=True) as output:
         output.write(table)
     print(f"{table}\n{words:,} words of {len(files)} treebanks, {words / seconds:,.0f} words a second")
@@ -124,7 +134,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--tell_treebank", action="store_true", help="parse each treebank in its own style")
     parser.add_argument("--raw", action="store_true", help="parse the text of sentences, split into words by rule")
     parser.add_argument("--max_sentences", type=positive, metavar="N", help="read the first N sentences of a file")
-    parser.add_argument("--output", required=True, metavar="FILE", help="where the table goes")
+    parser.add_argument("--output", required=True, metavar="FILE", help="file for the table")
     run_with_options(parser, evaluate, arguments)
 
 

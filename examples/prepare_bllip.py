@@ -5,14 +5,14 @@ Makes the BLLIP training sets XS, SM, MD and LG, and the shared validation and t
     python examples/prepare_bllip.py LDC2000T43 --size xs --output_dir bllip-xs
     python examples/prepare_bllip.py bllip_dependencies --format conllu --size lg --output_dir bllip-lg
 
-The second line takes a conversion of the trees into 10-column CoNLL files in the same folders. The sections are those
-of Hu et al. 2020 ("A Systematic Assessment of Syntactic Generalization in Neural Language Models") as UDGN's release
-names them: about 40 thousand sentences in XS, 200 thousand in SM, 600 thousand in MD, 2 million in LG, each set within
-the next. Words are kept by their tags, as in prepare_ptb.py. UDGN's shared vocabulary is that of LG, words seen more
-than 27 times: train the tokenizer on LG once and use it for all four.
+The second command reads a conversion of the trees into 10-column CoNLL files in the same folders. The sections are
+taken from Hu et al. 2020 ("A Systematic Assessment of Syntactic Generalization in Neural Language Models"), named as
+in UDGN's release: about 40 thousand sentences in XS, 200 thousand in SM, 600 thousand in MD, 2 million in LG, each set
+included in the next. Words are kept by their tags, as in prepare_ptb.py. UDGN's shared vocabulary is made of the words
+that occur more than 27 times in LG: train the tokenizer on LG once and use it for all four sets.
 
-UDGN's release takes the first 500 (validation) and 1000 (test) files of a section in the order in which the file
-system lists them; here they are sorted by name, so that everybody gets the same ones.
+UDGN's release takes the first 500 (validation) and 1000 (test) files of a section in the order of the file system;
+here they are sorted by name, so that the choice is reproducible.
 """
 
 import argparse

@@ -9,10 +9,11 @@ Dependency trees, from a conversion into 10-column CoNLL files in the same secti
 
     python examples/prepare_ptb.py ptb_dependencies --format conllu --output_dir ptb
 
-Splits: `udgn` (default) is that of StructFormer and UDGN, sections 00-20 / 21-22 / 23; `standard` is 02-21 / 22 / 23.
-As in these papers only words stay, by their tags: punctuation, brackets and currency signs go, and in dependency trees
-the dependents of a dropped word go to its nearest kept ancestor. Lower case, digits -> N and the frequency threshold
-(5) are the tokenizer's business; --normalize writes the first two into the files, for use elsewhere.
+Splits: `udgn` (default), of StructFormer and UDGN, is sections 00-20 / 21-22 / 23; `standard` is 02-21 / 22 / 23. As
+in these papers only words are kept, by their tags: punctuation, brackets and currency signs are dropped, and in
+dependency trees the dependents of a dropped word are attached to its nearest kept ancestor. The tokenizer applies
+lower case, digits -> N and the frequency threshold (5); --normalize applies the first two to the files, for use
+elsewhere.
 """
 
 import argparse

@@ -1,18 +1,19 @@
 """
-Makes lines of words of raw text, a sentence a line, by the rules of this library.
+Splits raw text into words by the rules of this library, and writes one sentence a line.
 
     python examples/prepare_text.py train-web.txt.xz train-fiction.txt.xz --output train.txt.xz --num_workers 4
 
-Files are text, compressed or not (.gz, .xz, .bz2), a sentence a line; with `--split_sentences` running text, which is
-split into sentences too. Blank lines part documents, and a first line of a document that begins with `# ` is left out.
+Files are text, compressed or not (.gz, .xz, .bz2), one sentence a line; with `--split_sentences` they are running
+text, which is split into sentences, too. Blank lines separate documents; a first line of a document that begins with
+`# ` is skipped.
 
-Where tables tell the source of each document, sources can be chosen by licence and name; `*` stands for anything:
+With tables of the source of each document, sources can be selected by licence and name; `*` matches anything:
 
     python examples/prepare_text.py open_text/train-*.txt.xz --output train.txt.xz \\
         --sources open_text/SOURCES.tsv --documents open_text/DOCUMENTS.tsv.xz --exclude 'public domain in the USA*'
 
-Beside the output, train.txt.xz, a file train.sources.json says what is in it: documents, sentences and words of each
-licence and source. The output is the same whatever the number of workers, and there whole or not at all.
+In addition to the output, train.txt.xz, a file train.sources.json lists its contents: documents, sentences and words
+of each licence and source. The output does not depend on the number of workers, and is written atomically.
 """
 
 import argparse
@@ -33,18 +34,19 @@ from hf_structure.text.documents import Catalogue, Choice, read_documents
 from hf_structure.text.files import compression_of, new_file, new_path, plain_path
 from hf_structure.text.words import WORD_TOKENIZERS, split_sentences
 
-BLOCK = 1 << 22  # characters that a worker is given
+UNITS = ("documents", "sentences", "words")
+BLOCK = 1 << 22  # characters in a task for a worker
 
 
 class Document(NamedTuple):
-    """Lines, and where they are from: a source, or the file."""
+    """The lines of a document, and its source, by default the file."""
 
     source: str
     lines: list[str]
 
 
 def chosen_documents(files: Sequence[str], catalogue: Catalogue | None, choice: Choice) -> Iterator[Document]:
-    """The documents of all files that are wanted. Raises `ValueError` if a file is not the one of the catalogue."""
+    """Yields the selected documents of all files. Raises `ValueError` if a file differs from the catalogue."""
     if catalogue is None:
         yield from (Document(file, lines) for file in files for lines in read_documents(file))
         return
@@ -70,7 +72,7 @@ def in_blocks(documents: Iterator[Document]) -> Iterator[list[Document]]:
 
 
 def prepare_block(documents: list[Document], split: bool, tokenizer: str, suffix: str) -> tuple[bytes, Counter]:
-    """What is written of some documents, and the numbers of each source."""
+    """Returns the output for some documents, and the counts of each source."""
     lines = []
     counts = Counter()
     for source, text in documents:
@@ -81,12 +83,13 @@ def prepare_block(documents: list[Document], split: bool, tokenizer: str, suffix
         counts[source, "sentences"] += len(sentences)
         counts[source, "words"] += sum(map(len, sentences))
     content = "".join(lines).encode()
+    # Workers compress, too: compressed blocks can be concatenated.
     compression = compression_of(f"x{suffix}")
     return content if compression is None else compression.compress(content), counts
 
 
 def in_workers(number: int, work, items: Iterator) -> Iterator:
-    """What `work` makes of each item, in their order; few items are read ahead."""
+    """Applies `work` to each item, and yields the results in order."""
     if number == 1:
         yield from map(work, items)
         return
@@ -94,6 +97,7 @@ def in_workers(number: int, work, items: Iterator) -> Iterator:
         waiting = deque()
         for item in items:
             waiting.append(pool.submit(work, item))
+            # Few items are read ahead: a file may not fit into memory.
             if len(waiting) > 2 * number:
                 yield waiting.popleft().result()
         while waiting:
@@ -101,31 +105,46 @@ def in_workers(number: int, work, items: Iterator) -> Iterator:
 
 
 def summary(options: argparse.Namespace, catalogue: Catalogue | None, counts: Counter) -> dict:
-    """What the file beside the output says."""
-    units = ("documents", "sentences", "words")
-    sources = []
-    licences = {}
-    for name in sorted({source for source, _ in counts}):
-        numbers = {unit: counts[name, unit] for unit in units}
-        about = catalogue.sources[name] if catalogue else {"source": name}
-        sources.append({key: value for key, value in about.items() if key not in units} | numbers)
-        if catalogue:
-            total = licences.setdefault(about["licence"], dict.fromkeys(("sources", *units), 0))
-            for unit, value in {"sources": 1, **numbers}.items():
-                total[unit] += value
-    totals = {unit: sum(source[unit] for source in sources) for unit in units}
+    """Collects the contents of the JSON file."""
+    sources = [describe(name, catalogue, counts) for name in sorted({source for source, _ in counts})]
+    totals = {unit: sum(source[unit] for source in sources) for unit in UNITS}
+    licences = licence_totals(sources) if catalogue else {}
     chosen = {name: value for name, value in vars(options).items() if name in Choice._fields and value}
     return {"files": options.files, **chosen, **totals, "licences": licences, "sources": sources}
 
 
-def prepare(options: argparse.Namespace) -> None:
+def describe(source: str, catalogue: Catalogue | None, counts: Counter) -> dict:
+    """A source as the catalogue describes it, with the counts of its documents."""
+    about = catalogue.sources[source] if catalogue else {"source": source}
+    # The catalogue has counts, too, but of all documents of a source, chosen or not.
+    about = {key: value for key, value in about.items() if key not in UNITS}
+    return about | {unit: counts[source, unit] for unit in UNITS}
+
+
+def licence_totals(sources: list[dict]) -> dict[str, Counter]:
+    """Counts the sources, documents, sentences and words of each licence."""
+    totals = {}
+    for source in sources:
+        total = totals.setdefault(source["licence"], Counter())
+        total["sources"] += 1
+        for unit in UNITS:
+            total[unit] += source[unit]
+    return totals
+
+
+def check_options(options: argparse.Namespace, choice: Choice) -> None:
+    """Raises `ValueError` for options that contradict each other."""
     if options.num_workers < 1:
         raise ValueError(f"--num_workers must be at least 1, not {options.num_workers}")
     if bool(options.sources_file) != bool(options.documents_file):
         raise ValueError("--sources and --documents are given together, or neither")
-    choice = Choice(options.licences, options.sources, options.excluded)
     if any(choice) and not options.sources_file:
         raise ValueError("a choice of licences or sources needs --sources and --documents")
+
+
+def prepare(options: argparse.Namespace) -> None:
+    choice = Choice(options.licences, options.sources, options.excluded)
+    check_options(options, choice)
     catalogue = Catalogue(options.sources_file, options.documents_file) if options.sources_file else None
     blocks = in_blocks(chosen_documents(options.files, catalogue, choice))
     how = {"split": options.split_sentences, "tokenizer": options.word_tokenizer}
@@ -157,7 +176,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace the output file if it exists")
     parser.add_argument("--split_sentences", action="store_true", help="split the text into sentences, too")
     parser.add_argument(
-        "--word_tokenizer", choices=WORD_TOKENIZERS, default="english", help="what splits it into words"
+        "--word_tokenizer", choices=WORD_TOKENIZERS, default="english", help="rule that splits it into words"
     )
     parser.add_argument("--num_workers", type=int, default=os.cpu_count(), help="processes; default: one a core")
     table = partial(parser.add_argument, metavar="FILE")

@@ -1,12 +1,12 @@
 """
 Makes a training or test file from Universal Dependencies treebanks: some genres only, with or without punctuation.
 
-The part of GUM that the checkpoint udgn-en is trained on (documents whose licence allows any use):
+The part of GUM that the checkpoint udgn-en was trained on (documents whose licence allows any use):
 
     python examples/prepare_ud.py en_gum-train.conllu --output gum-free.conllu \
         --genres academic bio conversation court interview news speech textbook vlog voyage
 
-Words are written as they are: lower case, digits and the vocabulary are the tokenizer's business.
+Words are written unchanged: the tokenizer applies lower case, digits and the vocabulary.
 """
 
 import argparse
@@ -24,16 +24,17 @@ from hf_structure.text.normalization import keep_mask
 
 
 def with_genres(sentences: Iterable[ConlluSentence]) -> Iterator[tuple[ConlluSentence, str | None]]:
-    """Every sentence with the genre of its document, which the last `newdoc id` names; None before the first."""
+    """Yields sentences with the genre of their document, from the last `newdoc id`; None before the first."""
     genre = None
     for sentence in sentences:
         document = sentence.metadata.get("newdoc id")
+        # A document continues until the next `newdoc id`.
         genre = genre if document is None else genre_of(document)
         yield sentence, genre
 
 
 def select(sentences: Iterable[tuple[ConlluSentence, str | None]], args, genres: Counter) -> Iterator[ConlluSentence]:
-    """The sentences of the wanted genres without their punctuation, if so asked; counts the genres that are there."""
+    """Selects sentences by genre, optionally without punctuation, and counts the genres of all sentences."""
     for sentence, genre in sentences:
         genres[genre] += 1
         if (args.genres and genre not in args.genres) or genre in args.exclude_genres:

@@ -51,6 +51,7 @@ def split_paragraph(words: list[str]) -> Iterator[list[str]]:
     start = 0
     for end in range(1, len(words)):
         last = end - 1
+        # Closing quotation marks and brackets belong to the sentence before them.
         while last > start and (words[last] in _BRACKETS or last in closing):
             last -= 1
         is_end = words[last] in (".", "!", "?") and not bracketed[end] and may_begin(words[end], end in closing)
@@ -62,27 +63,29 @@ def split_paragraph(words: list[str]) -> Iterator[list[str]]:
 
 
 def may_begin(word: str, closes: bool) -> bool:
-    """Whether a sentence may begin with this word."""
+    """Returns True if a sentence may begin with this word."""
+    # A quotation mark that closes cannot begin a sentence.
     opens = word in ('"', "“", "'", "‘", "(", "[", "<unk>") and not closes
     return opens or word[0].isupper() or word[0].isdigit()
 
 
 def is_abbreviation(words: list[str], stop: int) -> bool:
-    """Whether the full stop at this place belongs to an abbreviation or to `. . .` rather than to the sentence."""
-    before, after = words[stop - 1 : stop], words[stop + 1 : stop + 2]
+    """Returns True if the full stop at this index belongs to an abbreviation or to `. . .`."""
+    before = words[stop - 1 : stop]
+    after = words[stop + 1 : stop + 2]
     return words[stop] == "." and (before == ["."] or after == ["."] or "".join(before).lower() in _ABBREVIATIONS)
 
 
 def inside_brackets(words: list[str]) -> list[bool]:
-    """For every place between words whether a pair of brackets is open there; those without a partner do not count."""
+    """Mask of the gaps between words that are inside a pair of brackets; brackets without a partner are ignored."""
     open_brackets = []
     changes = [0] * (len(words) + 1)
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         if word in _BRACKETS.values():
-            open_brackets.append(place)
+            open_brackets.append(index)
         elif word in _BRACKETS and open_brackets and words[open_brackets[-1]] == _BRACKETS[word]:
             changes[open_brackets.pop() + 1] += 1
-            changes[place + 1] -= 1
+            changes[index + 1] -= 1
     depth = 0
     inside = []
     for change in changes:
@@ -92,10 +95,12 @@ def inside_brackets(words: list[str]) -> list[bool]:
 
 
 def closing_quotes(words: list[str]) -> set[int]:
-    """Places of quotation marks that close: `”`, and every second `"`."""
-    straight = [place for place, word in enumerate(words) if word == '"']
+    """Indices of closing quotation marks: `”`, and every second `"`."""
+    straight = [index for index, word in enumerate(words) if word == '"']
+    curly = [index for index, word in enumerate(words) if word == "”"]
+    # An odd number that ends the paragraph closes a quotation of an earlier one.
     began_before = len(straight) % 2 == 1 and words[-1] == '"'
-    return {*straight[0 if began_before else 1 :: 2], *(place for place, word in enumerate(words) if word == "”")}
+    return {*straight[0 if began_before else 1 :: 2], *curly}
 
 
 def sentences_of(lines: Iterable[str]) -> Iterator[list[str]]:

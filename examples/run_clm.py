@@ -8,26 +8,26 @@ Train a causal language model that reads dependency graphs or constituency trees
 `dependency`, see docs/transformer-grammars.md), or a baseline without structures: `transformer-xl` (the same
 backbone) or `transformer-xl-large` (as many layers as give it at least GiLT's parameters). With `--base_model gpt2`
 graphs, or with `--model_type pushdown` trees, are grafted on a pretrained model instead (see docs/own-bases.md), on
-its last `--graph_layers` or `--stack_layers`, or on those that are listed (`3,7,11`); with 0 of them it is only
-trained further. Graphs are the trees of CoNLL-U files (`--annotation enhanced`: their enhanced graphs) or those of SDP
-2015, JSON or MRP files, by the suffix; constituency trees are those of brackets, or made from the trees of CoNLL-U
+its last `--graph_layers` or `--stack_layers`, or on listed layers (`3,7,11`); with 0 layers it is only trained
+further. Graphs are the trees of CoNLL-U files (`--annotation enhanced`: their enhanced graphs) or the graphs of SDP
+2015, JSON or MRP files, by the suffix; constituency trees are read from brackets, or made from the trees of CoNLL-U
 files (see docs/pushdown.md); baselines take any text. A new model gets a tokenizer of subwords trained on its training
 text.
 
-Evaluation says in the name of each number which structures the model was given: `perplexity_gold_graphs` is no
-perplexity of a text alone, as the annotated graphs tell of it; `perplexity_predicted_graphs` is one, with the graphs
-that the model builds while it reads. Likewise `perplexity_gold_trees` and `perplexity_predicted_trees`.
+The names of the results say which structures the model was given: `perplexity_gold_graphs` is not a perplexity of text
+alone, because the annotated graphs reveal some of it; `perplexity_predicted_graphs` is one, with the graphs that the
+model builds as it reads. The same goes for `perplexity_gold_trees` and `perplexity_predicted_trees`.
 
-Text is prepared once, in `--preprocessing_num_workers` processes, and kept in the cache of `datasets`; memory does not
-grow with it. `--dataset_name` takes training text from the Hub or from a folder, `--streaming --max_steps N` trains on
-text while it is read: see docs/training.md.
+Text is prepared once, in `--preprocessing_num_workers` processes, and kept in the cache of `datasets`; memory use does
+not grow with it. `--dataset_name` takes training text from the Hub or from a folder, `--streaming --max_steps N`
+streams it: see docs/training.md.
 
 The defaults are the optimiser and schedule of the paper; `--config` takes a file with the sizes and settings of a
-model (see `examples/configs`), which further options override. A run that was stopped goes on from its last complete
-checkpoint when the same command is given again. On several GPUs `accelerate launch` starts a process each; `torchrun
+model (see `examples/configs`), which further options override. An interrupted run resumes from its last complete
+checkpoint when the same command is repeated. On several GPUs, `accelerate launch` starts one process each; `torchrun
 --nproc_per_node 2 examples/run_clm.py ...` starts two on a CPU.
 
-Without a training file a trained model is evaluated:
+Without a training file, a trained model is evaluated:
 
     python examples/run_clm.py --model_name_or_path runs/gilt --test_file test.conllu --output_dir runs/gilt
 """
@@ -95,13 +95,13 @@ PURPOSE = "causal language model"
 
 @dataclass
 class CLMModelArguments(ModelArguments):
-    """What is trained."""
+    """Options of the model."""
 
     base_model: str | None = option(None, "Pretrained language model to graft structures on (folder or Hub name).")
     graph_layers: str | None = option(
-        None, "How many layers, the last ones, read graphs, or which (3,7,11); default: all, 0: none."
+        None, "Number of layers that read graphs, from the last, or their indices (3,7,11); default: all, 0: none."
     )
-    stack_layers: str | None = option(None, "The same of the stacks of a Pushdown-LM.")
+    stack_layers: str | None = option(None, "Layers that read the stack of a Pushdown-LM, in the same form.")
     formalism: str | None = option(
         None, "Trees of a transformer grammar; by default constituency.", choices=["constituency", "dependency"]
     )
@@ -110,21 +110,21 @@ class CLMModelArguments(ModelArguments):
     )
     tokenizer_name: str | None = option(
         None,
-        "unigram or bpe for subwords trained on the text, or a tokenizer (folder or Hub name); by default "
-        "that of the base model, if any.",
+        "unigram or bpe for subwords trained on the text, or a tokenizer (folder or Hub name); by default the "
+        "tokenizer of the base model, if any.",
     )
     tokenizer_type: str = option(
-        "unigram", "What is trained on the text if there is no other.", choices=list(SUBWORD_KINDS)
+        "unigram", "Kind of tokenizer that is trained if none is given.", choices=list(SUBWORD_KINDS)
     )
-    vocab_size: int = option(8000, "Size of its vocabulary.")
+    vocab_size: int = option(8000, "Size of the vocabulary of a new tokenizer.")
     word_tokenizer: str = option(
-        "english", "What splits raw text into words like those of the data.", choices=list(WORD_TOKENIZERS)
+        "english", "Rule that splits raw text into words as in the data.", choices=list(WORD_TOKENIZERS)
     )
 
 
 @dataclass
 class CLMDataArguments(TextArguments):
-    """What it is trained on."""
+    """Options of the data."""
 
     of_evaluation: ClassVar[tuple[str, ...]] = (
         *TextArguments.of_evaluation,
@@ -132,9 +132,9 @@ class CLMDataArguments(TextArguments):
     )
 
     annotation: str = option("basic", "Graphs of CoNLL-U files: trees or enhanced graphs.", choices=list(ANNOTATIONS))
-    cache_tapes: bool = option(True, "Compute what is read from graphs once and keep it (3 bytes a pair of words).")
+    cache_tapes: bool = option(True, "Compute the tapes of graphs once and store them (3 bytes per pair of words).")
     max_predicted_sentences: int = option(
-        200, "Sentences, spread over the text, that evaluation predicts structures of."
+        200, "Number of sentences, spread over the text, for which evaluation predicts structures."
     )
 
 
@@ -148,15 +148,13 @@ class CLMTrainingArguments(RunArguments):
     needs: ClassVar[dict[str, str]] = RunArguments.needs | {"lm_only_warmup_steps": "lm_only_steps"}
 
     learning_rate: float = option(1.5e-4, "Highest learning rate of AdamW.")
-    base_learning_rate: float = option(3e-5, "The same for the parameters of a pretrained model.")
+    base_learning_rate: float = option(3e-5, "Highest learning rate of the parameters of a pretrained model.")
     lm_only_steps: int = option(
-        0, "First steps, with a schedule of their own, in which the scorer of structures is not trained."
+        0, "Steps of a first phase, with a schedule of its own, in which the scorer of structures is not trained."
     )
-    lm_only_warmup_steps: float = option(
-        0.4, "Steps, or below 1 the share of them, in which the learning rates rise in that phase."
-    )
+    lm_only_warmup_steps: float = option(0.4, "Warm-up steps of that phase, or their share if below 1.")
     weight_decay: float = option(0.0, "Weight decay of AdamW.")
-    max_grad_norm: float = option(3.0, "Bound of the gradient's norm.")
+    max_grad_norm: float = option(3.0, "Maximum norm of the gradient.")
     num_train_epochs: float = option(4, "Number of passes over the training text.")
     lr_scheduler_type: str = option("cosine", "Schedule of the learning rates.")
 
@@ -177,14 +175,21 @@ def parse_arguments() -> tuple[CLMModelArguments, CLMDataArguments, CLMTrainingA
         check_family(settings["model_type"])
     if model_args.base_model and settings["model_type"] in BASELINES:
         raise ValueError("--base_model is grafted on: give --model_type gilt, pushdown or transformer_grammar")
-    for name in STRUCTURE_OPTIONS:
-        if (value := getattr(model_args, name)) is not None:
-            settings[name] = chosen_layers(name, value) if name.endswith("_layers") else value
-    return model_args, data_args, training_args, settings
+    return model_args, data_args, training_args, settings | structure_settings(model_args)
+
+
+def structure_settings(args: CLMModelArguments) -> dict[str, Any]:
+    """The settings of families that are given as options."""
+    given = {name: getattr(args, name) for name in STRUCTURE_OPTIONS}
+    settings = {name: value for name, value in given.items() if value is not None}
+    for name in ("graph_layers", "stack_layers"):
+        if name in settings:
+            settings[name] = chosen_layers(name, settings[name])
+    return settings
 
 
 def chosen_layers(name: str, value: str | int) -> int | list[int]:
-    """A number of layers, or the numbers of some. `ValueError` if it is neither."""
+    """Parses a number of layers, or a list of layers. Raises `ValueError` for anything else."""
     try:
         numbers = [int(number) for number in str(value).split(",")]
     except ValueError:
@@ -193,7 +198,7 @@ def chosen_layers(name: str, value: str | int) -> int | list[int]:
 
 
 def choose_tokenizer(args: CLMModelArguments) -> None:
-    """`--tokenizer_name unigram` is `--tokenizer_type unigram`. `ValueError` if the model cannot have it."""
+    """Reads `--tokenizer_name unigram` as `--tokenizer_type`. Raises `ValueError` if the model has a tokenizer."""
     kind = args.tokenizer_name
     if kind == "words":
         raise ValueError(f"--tokenizer_name words: a causal model reads subwords, {' or '.join(SUBWORD_KINDS)}")
@@ -205,7 +210,7 @@ def choose_tokenizer(args: CLMModelArguments) -> None:
 
 
 def check_family(name: str) -> None:
-    """Raises `ValueError` if there is no such family of causal language models, of this script or of the user."""
+    """Raises `ValueError` unless this is a family of causal language models, of the package or of the user."""
     is_own = name in CONFIG_MAPPING and is_registered(CONFIG_MAPPING[name])
     if name not in VARIANTS and not (is_own and "AutoModelForCausalLM" in model_classes(CONFIG_MAPPING[name])):
         choices = ", ".join(VARIANTS)
@@ -214,7 +219,7 @@ def check_family(name: str) -> None:
 
 def structure_of(args: CLMModelArguments, settings: dict) -> str | None:
     """
-    The kind of structures that the requested model reads: `"graphs"`, binary `"trees"`, `"constituency"` or
+    Returns the kind of structures that the requested model reads: `"graphs"`, binary `"trees"`, `"constituency"` or
     `"dependency"` trees, or None.
     """
     if args.model_name_or_path:
@@ -231,7 +236,7 @@ def structure_of(args: CLMModelArguments, settings: dict) -> str | None:
 
 
 def how_to_read(model_args: CLMModelArguments, args: CLMDataArguments, structure: str | None) -> Reading:
-    """How text is read, with the structures that the model reads. `ValueError` if the text cannot have any."""
+    """Returns how text is read, with structures for the model. Raises `ValueError` if the text cannot have any."""
     if structure is None:
         return Reading(load_sentences, {"words": STRINGS}, WORD_TOKENIZERS[model_args.word_tokenizer])
     if args.dataset_name:
@@ -252,7 +257,7 @@ def load_tokenizer(
     sentences: Dataset | None,
     corpora: Corpora,
 ) -> PreTrainedTokenizerBase:
-    """The trained or base model's tokenizer, a given one, or a new one."""
+    """Loads the tokenizer of the trained or base model, or a given one, or trains a new one."""
     name = model_args.tokenizer_name or model_args.base_model
     trust = {"trust_remote_code": model_args.trust_remote_code}
     if model_args.model_name_or_path:
@@ -260,19 +265,21 @@ def load_tokenizer(
     if not name:
         if data_args.vocabulary_file:
             sentences = corpora.read(data_args.vocabulary_file, Reading(load_sentences, {"words": STRINGS}))
+        # Other processes wait and then read the tokenizer that the main one has saved.
         with args.main_process_first(local=False):
             name = train_tokenizer(model_args, args.output_dir, sentences)
     tokenizer = read_tokenizer(name, **trust)
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token or tokenizer.bos_token
     if not model_args.model_name_or_path:
+        # Saved with the tokenizer, so that parsing and scoring split text in the same way.
         tokenizer.init_kwargs["word_tokenizer"] = model_args.word_tokenizer
     return tokenizer
 
 
 def train_tokenizer(args: CLMModelArguments, output_dir: str, sentences: Dataset) -> str:
     """
-    Folder of a tokenizer of these sentences, trained only if it is not there yet: what training gives is not always
-    the same, but all processes of a run, and the run that goes on, need the same.
+    Returns the folder of a tokenizer for these sentences, which is trained unless it exists: training is not
+    deterministic, but all processes of a run, and a resumed run, need the same tokenizer.
     """
     text = checksum(words_of(sentences))
     folder = Path(output_dir, f"tokenizer-{args.tokenizer_type}-{args.vocab_size}-{text:08x}")
@@ -283,7 +290,7 @@ def train_tokenizer(args: CLMModelArguments, output_dir: str, sentences: Dataset
 
 
 def checksum(sentences: Iterable[list[str]]) -> int:
-    """Of the JSON of a list of sentences, which is never made as a whole."""
+    """Computes the checksum of a list of sentences as JSON, without holding the JSON in memory."""
     total = zlib.crc32(b"[")
     for number, words in enumerate(sentences):
         total = zlib.crc32(f"{', ' if number else ''}{json.dumps(words)}".encode(), total)
@@ -291,7 +298,7 @@ def checksum(sentences: Iterable[list[str]]) -> int:
 
 
 def load_model(args: CLMModelArguments, settings: dict, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
-    """A trained model, a graft on one, or a new one. `ValueError` if it does not know all tokens."""
+    """Loads a trained model, grafts one, or makes a new one. Raises `ValueError` for tokens that it lacks."""
     if args.model_name_or_path:
         model = load_trained(args.model_name_or_path, AutoModelForCausalLM, PURPOSE, settings, args.trust_remote_code)
     elif args.base_model:
@@ -304,7 +311,7 @@ def load_model(args: CLMModelArguments, settings: dict, tokenizer: PreTrainedTok
 
 
 def graft(base_model: str, settings: dict) -> PreTrainedModel:
-    """A pretrained language model with structures in its last layers."""
+    """Grafts structures on the last layers of a pretrained language model."""
     settings = dict(settings)
     name = settings.pop("model_type")
     check_settings(name, settings)
@@ -313,7 +320,7 @@ def graft(base_model: str, settings: dict) -> PreTrainedModel:
 
 
 def new_model(settings: dict, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
-    """A model of one of the families."""
+    """Makes a new model."""
     settings = dict(settings)
     name = settings.pop("model_type", None)
     if not name:
@@ -328,23 +335,25 @@ def new_model(settings: dict, tokenizer: PreTrainedTokenizerBase) -> PreTrainedM
 
 
 def layers_to_match(config: PreTrainedConfig, baseline: Mapping[str, Any]) -> int:
-    """Number of layers that give a baseline at least the parameters of the model with structures."""
+    """Returns the smallest depth at which a baseline has the parameters of the model with structures."""
 
     def parameters(**changes: Any) -> int:
+        # Parameters are counted without memory for them.
         with torch.device("meta"):
             changed = type(config).from_dict(config.to_dict() | changes)
             return AutoModelForCausalLM.from_config(changed).num_parameters()
 
     layers = config.num_hidden_layers
-    wanted = parameters()
-    while parameters(num_hidden_layers=layers, **baseline) < wanted:
+    target = parameters()
+    # Layers are few: no need to search faster.
+    while parameters(num_hidden_layers=layers, **baseline) < target:
         layers += 1
     logger.info("%d layers instead of %d", layers, config.num_hidden_layers)
     return layers
 
 
 def set_labels(settings: dict, sentences: Dataset | None) -> None:
-    """Gives a new model the labels of the constituents that it is trained on, if it is not said which it has."""
+    """Gives a new model the labels of the training constituents, unless the settings name labels."""
     if sentences is not None and "labels" in sentences.column_names and "labels" not in settings:
         found = {label for labels in sentences["labels"] for label in labels}
         settings["labels"] = sorted(found - {UNLABELLED}) or None
@@ -361,7 +370,7 @@ def set_tokenizer_settings(settings: dict, tokenizer: PreTrainedTokenizerBase) -
 def encode_sentences(
     sentences: list[dict], tokenizer: PreTrainedTokenizerBase, annotate: Annotate | None = None
 ) -> list[dict]:
-    """Token ids, lengths and, for a model that reads structures, the columns of its annotation."""
+    """Encodes sentences, with the columns of the annotation for a model that reads structures."""
     encoded = [encode_subwords(sentence["words"], tokenizer) for sentence in sentences]
     structures = [{}] * len(sentences) if annotate is None else annotate(sentences, encoded)
     rows = []
@@ -373,7 +382,7 @@ def encode_sentences(
 def to_dataset(
     sentences: Dataset, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, cache_tapes: bool, corpora: Corpora
 ) -> Dataset:
-    """What [`encode_sentences`] gives. `ValueError` if a sentence is too long for the model."""
+    """Encodes a data set, see [`encode_sentences`]. Raises `ValueError` for a sentence that is too long."""
     features = {"input_ids": NUMBERS, "length": NUMBER, "num_words": NUMBER}
     encode = encode_sentences
     annotation = annotation_of(model.config)
@@ -387,7 +396,7 @@ def to_dataset(
 
 
 def build_trainer(model, tokenizer, train, validation, reading, data_args, training_args) -> StructuredLMTrainer:
-    """Trainer with the paper's learning rates."""
+    """Makes the trainer, with the paper's learning rates."""
     check_learning_rates(model, training_args)
     annotation = annotation_of(model.config)
     if annotation is None:
@@ -417,7 +426,7 @@ def build_trainer(model, tokenizer, train, validation, reading, data_args, train
 
 
 def check_learning_rates(model: PreTrainedModel, training_args: CLMTrainingArguments) -> None:
-    """Warns of a learning rate of the command line that no parameter has."""
+    """Warns of a learning rate on the command line that applies to no parameter."""
     count = len(base_parameters(model))
     if not count and "base_learning_rate" in training_args.given:
         logger.warning("--base_learning_rate has no effect: no parameter comes from a base model")
@@ -438,6 +447,7 @@ def main() -> None:
         set_labels(settings, train)
         set_tokenizer_settings(settings, tokenizer)
     model = load_model(model_args, settings, tokenizer)
+    # Saved with the tokenizer, for tools that truncate by it.
     if (longest := abilities_of(model.config).max_tokens) is not None:
         tokenizer.model_max_length = longest
     logger.info("%d tokens, %d parameters", len(tokenizer), model.num_parameters())

@@ -1,6 +1,6 @@
 """
-Effects of conditions on surprisal, region by region, with any language model: garden paths, agreement, and what else
-the items of an experiment compare.
+Measure the effects of conditions on surprisal, region by region, with any language model: garden paths, agreement,
+and other comparisons between the items of an experiment.
 
     python examples/run_items.py --model gilt-en --beam_size 1,5,20,100 --sap SAP --output_dir runs/sap
     python examples/run_items.py --model gpt2 --items items.csv --region_mark / \\
@@ -8,18 +8,18 @@ the items of an experiment compare.
 
 `--items` is a table with the columns `item`, `condition` and `sentence`; its regions are given as for
 `hf-structure score --table` (see docs/scoring.md). A contrast `NAME=A,B` is the surprisal of a region in condition A
-minus that in condition B (or the reduction of an entropy, `--measure`). Its effect is the mean over items, in nats,
-with the standard error over items, and so are the means of conditions. Of several beams, `change` is the effect minus
-that of the last one, with the standard error of the paired differences.
+minus its surprisal in condition B (or the reduction of an entropy, `--measure`). Its effect is the mean over items,
+in nats, with the standard error over items; the same goes for the means of conditions. With several beams, `change` is
+the effect minus the effect with the last beam, with the standard error of the paired differences.
 
 `--sap` is a folder with the items of the SAP Benchmark (Huang et al. 2024, github.com/caplabnyu/sapbenchmark):
-`items_X.pivot.csv` of the classic garden paths (MVRR, NPZ, NPS), attachment, relative clauses and agreement, and what
-its `plots/spr` hold, as `effects_ms/by_construction.csv` and `by_item.csv`. Regions are the critical word (0) and the
-two after it. If the latter files are there, the effects on human reading times, in milliseconds, stand beside the
-model's, with the correlation of the two over items.
+`items_X.pivot.csv` of the classic garden paths (MVRR, NPZ, NPS), attachment, relative clauses and agreement, and
+optionally the effects in its `plots/spr`, as `effects_ms/by_construction.csv` and `by_item.csv`. Regions are the
+critical word (0) and the two words after it. With the effects, the tables also show the effects on human reading
+times, in milliseconds, and their correlation with the model's effects over items.
 
 The output folder gets the table of words (`words.tsv`), `results.json`, `results.md`, and the figure `effects.svg`. If
-`words.tsv` is there and of the same run, only the rest is done again.
+`words.tsv` exists and belongs to the same run, the sentences are not scored again.
 """
 
 import argparse
@@ -40,9 +40,11 @@ from hf_structure.training.comparison import markdown_table
 from hf_structure.training.scripts import check_same_run, file_digests, model_digests, run, write_json, write_text
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SAP_CONTRASTS = {  # by set, and by the name of the effect on reading times: condition, and what is taken off
+# Keyed by set, and by the name of the effect on reading times: a condition, and the one subtracted from it.
+SAP_CONTRASTS = {
     "ClassicGP": {
         "GPE_MVRR": ("MVRR_AMB", "MVRR_UAMB"),
         "GPE_NPZ": ("NPZ_AMB", "NPZ_UAMB"),
@@ -53,8 +55,12 @@ SAP_CONTRASTS = {  # by set, and by the name of the effect on reading times: con
     "Agreement": {"Agr": ("UNAGREE", "AGREE")},
 }
 SAP_REGIONS = ["0", "1", "2"]
-MEASURES = ("surprisal", "entropy_reduction", "structure_entropy_reduction")  # columns that are added up in regions
-TEXTS = {"item": str, "condition": str, "region": str, "word": str}  # columns that are no numbers
+MEASURES = (
+    "surprisal",
+    "entropy_reduction",
+    "structure_entropy_reduction",
+)  # summed over a region
+TEXTS = {"item": str, "condition": str, "region": str, "word": str}  # columns of strings
 COLORS = ("#7b3294", "#c2a5cf", "#a6dba0", "#008837", "#404040")
 Contrasts = dict[str, tuple[str, str]]
 
@@ -83,7 +89,7 @@ def parse_arguments() -> argparse.Namespace:
         "--beam_size", type=positives, metavar="N,...", help="of models that build structures; default: 20"
     )
     parser.add_argument(
-        "--measure", choices=MEASURES, default="surprisal", help="what has effects; default: %(default)s"
+        "--measure", choices=MEASURES, default="surprisal", help="measure to compare; default: %(default)s"
     )
     parser.add_argument("--correction", choices=CORRECTIONS, help="for leading spaces, see docs/scoring.md")
     add_scoring(parser)
@@ -93,7 +99,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def contrast(text: str) -> tuple[str, tuple[str, str]]:
-    """A name and two conditions, or what argparse makes an error message of."""
+    """Parses `NAME=A,B`, as an argparse type, into a name and two conditions."""
     name, _, conditions = text.partition("=")
     if not name or conditions.count(",") != 1:
         raise argparse.ArgumentTypeError(f"must be NAME=A,B, two conditions, not {text!r}")
@@ -103,20 +109,23 @@ def contrast(text: str) -> tuple[str, tuple[str, str]]:
 
 def read_sap(folder: Path) -> Iterator[dict[str, Any]]:
     """
-    The items of all sets with the position of the critical word, from 1. In two of the sets, `disambPosition_0idx` is
-    not lowered by one, so that the columns it was made from are read instead. Raises `ValueError` for conditions of an
-    item that have different critical words.
+    Yields the items of all sets, with the position of the critical word, from 1. In two of the sets,
+    `disambPosition_0idx` counts from 1, so its source columns are read instead. Raises `ValueError` if the conditions
+    of an item have different critical words.
     """
     for name in SAP_CONTRASTS:
         words: dict[str, str] = {}
-        for place, row in read_item_rows(folder / f"items_{name}.pivot.csv"):
+        for location, row in read_item_rows(folder / f"items_{name}.pivot.csv"):
             position = _sap_position(row)
             sentence = row["Sentence"].split()
             word = words.setdefault(row["item"], sentence[position - 1])
-            if name == "RelativeClause":  # of item 42, targetPosition counts one word too few: it is that of "crew"
+            # In item 42, targetPosition is one too small: the position of "crew".
+            if name == "RelativeClause":
                 position = sentence.index(word) + 1
             if sentence[position - 1] != word:
-                raise ValueError(f"{place}: the critical word is {sentence[position - 1]!r}, in other rows {word!r}")
+                raise ValueError(
+                    f"{location}: the critical word is {sentence[position - 1]!r}, in other rows {word!r}"
+                )
             columns = {"set": name, "item": row["item"], "condition": row["condition"], "sentence": row["Sentence"]}
             yield columns | {"position": position}
 
@@ -129,23 +138,25 @@ def _sap_position(row: dict[str, str]) -> int:
 
 def sums_of(words: pandas.DataFrame, columns: dict[str, str]) -> pandas.DataFrame:
     """
-    The surprisals of the regions, conditions and items in the rows; `columns` are those of the table of words, by the
-    names that they have in the results.
+    Sums the surprisals of the words of each region, with region, condition and item in the rows. `columns` are the
+    columns of the table of words, keyed by their names in the results.
     """
     sums = words.groupby(["sentence_id", "region", "condition", "item"], sort=False)[list(columns.values())]
-    sums = sums.sum(min_count=1).groupby(["region", "condition", "item"]).mean()  # of several sentences, their mean
+    # An item may have several sentences in a condition.
+    sums = sums.sum(min_count=1).groupby(["region", "condition", "item"]).mean()
     return sums.rename(columns={column: name for name, column in columns.items()})
 
 
 def effects(sums: pandas.DataFrame, contrasts: Contrasts, regions: Sequence[str]) -> dict:
     """
-    By contrast and region, the differences of its two conditions, with items in rows. Raises `ValueError` for
-    conditions or regions that the items have not.
+    Returns, for each contrast and region, the differences between its two conditions, with items in rows. Raises
+    `ValueError` for conditions or regions that no item has.
     """
     found = {}
     for name, (first, second) in contrasts.items():
         for region in regions:
             try:
+                # An item without one of the conditions has no effect.
                 differences = (sums.loc[(region, first), :] - sums.loc[(region, second), :]).dropna()
             except KeyError as error:
                 raise ValueError(f"{name}: no item has condition {first} and {second} with region {region}") from error
@@ -154,7 +165,7 @@ def effects(sums: pandas.DataFrame, contrasts: Contrasts, regions: Sequence[str]
 
 
 def means_of(sums: pandas.DataFrame, contrasts: Contrasts, regions: Sequence[str]) -> list[dict[str, Any]]:
-    """A row for each condition of the contrasts, region and system: the mean over items."""
+    """Makes a row for each condition, region and system, with the mean over items."""
     rows = []
     for condition in dict.fromkeys(condition for pair in contrasts.values() for condition in pair):
         for region in regions:
@@ -166,9 +177,10 @@ def means_of(sums: pandas.DataFrame, contrasts: Contrasts, regions: Sequence[str
 
 
 def summarize(found: dict, human: Sequence[pandas.DataFrame]) -> list[dict[str, Any]]:
-    """A row for each contrast, region and system: the effect, its change against the last system, human effects."""
+    """Makes a row for each contrast, region and system: effect, change from the last system, human effect."""
     rows = []
     for (name, region), differences in found.items():
+        # Paired by item: effects with different beams are correlated.
         changes = differences.sub(differences.iloc[:, -1], axis=0)
         for system in differences:
             row = {"contrast": name, "region": region, "system": system, "items": len(differences)}
@@ -182,11 +194,12 @@ def _mean(values: pandas.Series, name: str) -> dict[str, float]:
 
 
 def _human(name: str, region: str, differences: pandas.Series, human: Sequence[pandas.DataFrame]) -> dict[str, float]:
-    """The human effect of a construction in milliseconds, and the correlation with those of its items."""
+    """Returns the human effect of a construction in milliseconds, and its correlation with the model over items."""
     if not human:
         return {}
     constructions, by_item = (frame[(frame.coef == name) & (region == frame.ROI)] for frame in human)
-    if constructions.empty:  # of other regions than the benchmark's
+    # The benchmark has effects of its own regions only.
+    if constructions.empty:
         return dict.fromkeys(("human_ms", "human_lower", "human_upper", "correlation"), math.nan)
     means = constructions.iloc[0]
     by_item = by_item.set_index("item")["mean"]
@@ -195,7 +208,7 @@ def _human(name: str, region: str, differences: pandas.Series, human: Sequence[p
 
 
 def read_human(folder: Path) -> list[pandas.DataFrame]:
-    """The effects on human reading times: of constructions, and of their items; nothing if they are not there."""
+    """Reads the effects on human reading times, of constructions and of their items; nothing without the files."""
     files = [folder / f"effects_ms/{name}.csv" for name in ("by_construction", "by_item")]
     if not all(file.exists() for file in files):
         return []
@@ -204,7 +217,7 @@ def read_human(folder: Path) -> list[pandas.DataFrame]:
 
 
 def to_markdown(rows: Sequence[dict[str, Any]], means: Sequence[dict[str, Any]]) -> str:
-    """The tables of effects, of changes with the beam, of correlations, and of the conditions."""
+    """Formats the tables of effects, changes with the beam, correlations and conditions."""
     frame = pandas.DataFrame(rows)
     systems = list(dict.fromkeys(frame.system))
     parts = [_table(frame, "effect", systems)]
@@ -241,36 +254,23 @@ def _cell(value: float | None) -> str:
 
 
 def plot(rows: Sequence[dict[str, Any]]) -> "Figure":
-    """A panel for each contrast: bars for the regions, one for each system, with human effects as points above."""
+    """Draws a panel for each contrast: a bar for each region and system, and human effects as points."""
     from matplotlib.figure import Figure
 
     frame = pandas.DataFrame(rows)
     contrasts = list(dict.fromkeys(frame.contrast))
     systems = list(dict.fromkeys(frame.system))
-    width = 0.8 / len(systems)
     columns = min(len(contrasts), 4)
     lines = math.ceil(len(contrasts) / columns)
     figure = Figure(figsize=(3.2 * columns, 2.8 * lines), layout="constrained")
     panels = figure.subplots(lines, columns, squeeze=False).flat
+    # The grid may have more panels than there are contrasts.
     for panel in list(panels)[len(contrasts) :]:
         panel.set_visible(False)
     for panel, name in zip(figure.axes, contrasts, strict=False):
-        group = frame[frame.contrast == name]
-        regions = list(dict.fromkeys(group.region))
-        for number, system in enumerate(systems):
-            part = group[group.system == system]
-            places = [place + width * (number - (len(systems) - 1) / 2) for place in range(len(regions))]
-            style = {"color": COLORS[number % len(COLORS)], "label": system, "error_kw": {"elinewidth": 0.8}}
-            panel.bar(places, part.effect, width, yerr=part.effect_error, **style)
-        if "human_ms" in group:
-            first = group[group.system == systems[0]]
-            spread = [first.human_ms - first.human_lower, first.human_upper - first.human_ms]
-            human = panel.twinx()
-            human.errorbar(range(len(regions)), first.human_ms, spread, fmt="ko", markersize=4, label="human (ms)")
-            _align_zeros(panel, human)
-        panel.axhline(0, color="black", linewidth=0.6)
-        panel.set_xticks(range(len(regions)), regions)
+        _draw_contrast(panel, frame[frame.contrast == name], systems)
         panel.set_title(name, fontsize=10)
+    # One entry a system, although its bars are in every panel.
     handles = [part for panel in figure.axes for part in zip(*panel.get_legend_handles_labels(), strict=True)]
     legend = {label: handle for handle, label in handles}
     figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=len(legend), frameon=False)
@@ -278,10 +278,32 @@ def plot(rows: Sequence[dict[str, Any]]) -> "Figure":
     return figure
 
 
+def _draw_contrast(panel: "Axes", effects: pandas.DataFrame, systems: Sequence[str]) -> None:
+    """Draws the effects of a contrast: a group of bars for each region, and human effects on their own axis."""
+    regions = list(dict.fromkeys(effects.region))
+    width = 0.8 / len(systems)
+    for number, system in enumerate(systems):
+        part = effects[effects.system == system]
+        # The bars of a region are centred on its tick.
+        xs = [index + width * (number - (len(systems) - 1) / 2) for index in range(len(regions))]
+        style = {"color": COLORS[number % len(COLORS)], "label": system, "error_kw": {"elinewidth": 0.8}}
+        panel.bar(xs, part.effect, width, yerr=part.effect_error, **style)
+    if "human_ms" in effects:
+        # Human effects are the same for all systems.
+        first = effects[effects.system == systems[0]]
+        spread = [first.human_ms - first.human_lower, first.human_upper - first.human_ms]
+        human = panel.twinx()
+        human.errorbar(range(len(regions)), first.human_ms, spread, fmt="ko", markersize=4, label="human (ms)")
+        _align_zeros(panel, human)
+    panel.axhline(0, color="black", linewidth=0.6)
+    panel.set_xticks(range(len(regions)), regions)
+
+
 def _align_zeros(*panels: Any) -> None:
-    """Gives panels on one another the same place of 0."""
+    """Aligns the zeros of panels that are drawn on one another."""
     limits = [panel.get_ylim() for panel in panels]
     scales = [max(-low, high) for low, high in limits]  # the larger of both sides of 0
+    # Shares of the larger side that all panels need on either side of 0.
     below = max(-low / scale for (low, _), scale in zip(limits, scales, strict=True))
     above = max(high / scale for (_, high), scale in zip(limits, scales, strict=True))
     for panel, scale in zip(panels, scales, strict=True):
@@ -289,25 +311,26 @@ def _align_zeros(*panels: Any) -> None:
 
 
 def score_items(options: argparse.Namespace, items: Any, files: Sequence[Path], where: dict[str, Any]) -> Path:
-    """The file of the table of words, which is made if it is not there yet."""
+    """Returns the path of the table of words; scores the items unless it exists."""
     folder = Path(options.output_dir)
     names = ("raw", "word_tokenizer", "masking", "correction", "beam_size")
-    known = {name: getattr(options, name) for name in names} | {"items": where}
+    settings = {name: getattr(options, name) for name in names}
+    run_options = settings | {"items": where}
     states = {"model": model_digests(options.model), "files": file_digests(*files)}
-    check_same_run(folder / "options.json", known | states)
+    check_same_run(folder / "options.json", run_options | states)
     path = folder / "words.tsv"
     if not path.exists():
-        settings = {name: getattr(options, name) for name in (*names, "max_tokens", "device", "trust_remote_code")}
+        settings |= {name: getattr(options, name) for name in ("max_tokens", "device", "trust_remote_code")}
         words = score_table(
             items, options.model, entropy=options.measure != "surprisal", progress=True, **where, **settings
         )
-        write_json(known | states, folder / "options.json")
+        write_json(run_options | states, folder / "options.json")
         write_text(words.to_csv(sep="\t", index=False, na_rep="NA", float_format="%.5f"), path)
     return path
 
 
 def measured(options: argparse.Namespace) -> dict[str, str]:
-    """The columns of the table of words whose effects are wanted, and how they are called in the results."""
+    """Returns the columns of the table of words that are compared, keyed by their names in the results."""
     sizes = options.beam_size or []
     if len(sizes) > 1:
         return {f"beam {size}": f"{options.measure}_beam_{size}" for size in sizes}
@@ -316,7 +339,7 @@ def measured(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _as_json(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with None for what is not a number, say the standard error of a single item."""
+    """Replaces nan by None, such as the standard error of a single item."""
     return {name: None if pandas.isna(value) else value for name, value in row.items()}
 
 

@@ -5,21 +5,21 @@ Train a masked language model that induces sentence structure, on raw or annotat
         --train_file train.conllu --validation_file dev.conllu --output_dir runs/udgn
 
 `--model_type` is `udgn`, `structformer` or `transformer` (StructFormer's encoder with softmax attention and without a
-parser, which its paper compares with). Files are CoNLL-U, PTB brackets or text (one sentence a line, words separated
-by spaces), by their suffix; several files may be given. Only the words are trained on. Where the validation file has
-dependency trees, UAS and UUAS are reported beside the masked perplexity; where it has constituents, unlabelled F1.
-The defaults are the optimiser and schedule of the papers; `--config` takes a file with the sizes and settings of a
+parser, the baseline of its paper). Files are CoNLL-U, PTB brackets or text (one sentence a line, words separated by
+spaces), by their suffix; several files may be given. Training reads the words only. Evaluation reports the masked
+perplexity, UAS and UUAS if the validation file has dependency trees, and unlabelled F1 if it has constituents. The
+defaults are the optimiser and schedule of the papers; `--config` takes a file with the sizes and settings of a
 published model (see `examples/configs`), which further options override. The vocabulary is the words of the training
 text, or with `--tokenizer_name unigram` or `bpe` subwords trained on it, or the subwords of a given tokenizer
-(`--tokenizer_name gpt2 --mask_rate 0.15` in the StructFormer paper). A run that was stopped goes on from its last
-complete checkpoint when the same command is given again. On several GPUs `accelerate launch` starts a process each;
-`torchrun --nproc_per_node 2 examples/run_mlm.py ...` starts two on a CPU.
+(`--tokenizer_name gpt2 --mask_rate 0.15` in the StructFormer paper). An interrupted run resumes from its last complete
+checkpoint when the same command is repeated. On several GPUs, `accelerate launch` starts one process each; `torchrun
+--nproc_per_node 2 examples/run_mlm.py ...` starts two on a CPU.
 
-Text is prepared once, in `--preprocessing_num_workers` processes, and kept in the cache of `datasets`; memory does not
-grow with it. `--dataset_name` takes training text from the Hub or from a folder, `--streaming --max_steps N` trains on
-text while it is read: see docs/training.md.
+Text is prepared once, in `--preprocessing_num_workers` processes, and kept in the cache of `datasets`; memory use does
+not grow with it. `--dataset_name` takes training text from the Hub or from a folder, `--streaming --max_steps N`
+streams it: see docs/training.md.
 
-Without a training file a trained model is evaluated:
+Without a training file, a trained model is evaluated:
 
     python examples/run_mlm.py --model_name_or_path runs/udgn --test_file test.conllu --output_dir runs/udgn
 
@@ -61,13 +61,13 @@ from hf_structure.training.trainers.masked_lm import MaskedLMTrainer
 logger = logging.getLogger("run_mlm")
 
 
-TRAINED = ("words", *SUBWORD_KINDS)  # tokenizers that are made of the text
+TRAINED = ("words", *SUBWORD_KINDS)  # tokenizers trained on the text
 VARIANTS = families_of("masked_lm")
 
 
 @dataclass
 class MLMModelArguments(ModelArguments):
-    """What is trained."""
+    """Options of the model."""
 
     tokenizer_name: str = option(
         "words",
@@ -78,26 +78,26 @@ class MLMModelArguments(ModelArguments):
 
 @dataclass
 class MLMDataArguments(TextArguments):
-    """What it is trained on."""
+    """Options of the data."""
 
     of_evaluation: ClassVar[tuple[str, ...]] = (
         *TextArguments.of_evaluation,
         *("punctuation", "punctuation_by", "mask_rate", "num_maskings"),
     )
 
-    punctuation: str = option("drop", "Whether punctuation is trained on.", choices=["drop", "keep"])
+    punctuation: str = option("drop", "Drop or keep punctuation.", choices=["drop", "keep"])
     punctuation_by: str = option("auto", "How punctuation is recognised.", choices=["auto", "deprel", "tags", "form"])
     word_tokenizer: str = option(
         "english",
-        "What splits raw text into words, of a data set and when the model is used.",
+        "Rule that splits raw text into words, in data sets and when the model is used.",
         choices=list(WORD_TOKENIZERS),
     )
-    lowercase: bool = option(True, "Whether a vocabulary of words is one of lower case.")
-    replace_digits: bool = option(True, "Whether runs of digits are one word, N, in a vocabulary of words.")
-    min_frequency: int = option(5, "Words seen fewer times in the training text are unknown.")
-    vocab_size: int | None = option(None, "Largest size of the vocabulary.")
+    lowercase: bool = option(True, "Lowercase a vocabulary of words.")
+    replace_digits: bool = option(True, "Replace runs of digits by one word, N, in a vocabulary of words.")
+    min_frequency: int = option(5, "Words that occur fewer times in the training text are unknown.")
+    vocab_size: int | None = option(None, "Maximum size of the vocabulary.")
     mask_rate: float = option(0.3, "Share of the words that are masked.")
-    num_maskings: int = option(5, "Maskings of the text that evaluation averages over.")
+    num_maskings: int = option(5, "Number of maskings that evaluation averages over.")
 
 
 @dataclass
@@ -108,7 +108,7 @@ class MLMTrainingArguments(RunArguments):
         ("optim", "optim_args", "optim_target_modules"), "the papers' Adam trains, with the decay in the gradient"
     )
 
-    learning_rate: float = option(1e-3, "Initial learning rate of Adam; by default that of the model's paper.")
+    learning_rate: float = option(1e-3, "Initial learning rate of Adam; by default the one of the model's paper.")
     adam_epsilon: float = option(1e-9, "Epsilon of Adam.")
     weight_decay: float = option(1.2e-6, "L2 regularisation, inside the gradient.")
     max_grad_norm: float = option(0.25, "Bound of the gradient's norm.")
@@ -119,6 +119,7 @@ class MLMTrainingArguments(RunArguments):
     lr_scheduler_kwargs: dict | str | None = option(None, "Settings of the schedule, as JSON.")
 
     def __post_init__(self):
+        # A plateau cannot be seen without evaluation.
         if self.lr_scheduler_type is None:
             self.lr_scheduler_type = "linear" if self.eval_strategy == "no" else "reduce_lr_on_plateau"
         if self.lr_scheduler_type == "reduce_lr_on_plateau" and self.lr_scheduler_kwargs is None:
@@ -140,20 +141,20 @@ def parse_arguments() -> tuple[MLMModelArguments, MLMDataArguments, MLMTrainingA
 
 
 def learning_rate(model_type: str | None) -> float:
-    """That of a family's paper; of other families, that of UDGN's."""
+    """Returns the learning rate of a family's paper, or of UDGN's paper for other families."""
     name = VARIANTS.get(model_type or "", {}).get("model_type", "udgn")
     return FAMILIES[name].learning_rate
 
 
 def load_words(file: str, punctuation: str, by: str) -> Iterator[dict]:
-    """Sentences of a file, without punctuation if so chosen; constituents without their labels."""
+    """Yields the sentences of a file, with or without punctuation; constituents lose their labels."""
     for sentence in load_sentences(file, punctuation=punctuation, by=by):
         spans = sentence["spans"]
         yield sentence | {"spans": None if spans is None else [[start, end] for start, end, _ in spans]}
 
 
 def how_to_read(args: MLMDataArguments) -> Reading:
-    """How files and data sets are read, and what of them is kept."""
+    """Returns how files and data sets are read, and which columns are kept."""
     read = partial(load_words, punctuation=args.punctuation, by=args.punctuation_by)
     drop_by = args.punctuation_by if args.punctuation == "drop" else None
     features = {"words": STRINGS, "heads": NUMBERS, "spans": PAIRS}
@@ -161,7 +162,7 @@ def how_to_read(args: MLMDataArguments) -> Reading:
 
 
 def encode_sentences(sentences: list[dict], tokenizer, is_ours: bool) -> list[dict]:
-    """Word ids, lengths, and heads and spans if there are any; special tokens for models of other kinds."""
+    """Encodes sentences, with heads and spans if there are any; models of transformers get their special tokens."""
     return [encode_sentence(sentence, tokenizer, is_ours) for sentence in sentences]
 
 
@@ -177,7 +178,7 @@ def encode_for_others(words: list[str], tokenizer) -> list[int]:
 
 
 def to_dataset(sentences: Dataset, tokenizer, is_ours: bool, corpora: Corpora) -> Dataset:
-    """What the model reads, with heads and spans if every sentence has them."""
+    """Encodes sentences for the model, with heads and spans if every sentence has them."""
     features = {"input_ids": NUMBERS, "length": NUMBER}
     if is_ours and not is_word_level(tokenizer):
         features["word_ids"] = NUMBERS
@@ -188,7 +189,7 @@ def to_dataset(sentences: Dataset, tokenizer, is_ours: bool, corpora: Corpora) -
 def load_tokenizer(
     model_args: MLMModelArguments, data_args: MLMDataArguments, sentences: Dataset | None, corpora: Corpora
 ):
-    """The trained model's tokenizer, a given one of subwords, or a new one."""
+    """Loads the trained model's tokenizer or a subword tokenizer, or trains a new one."""
     trust = {"trust_remote_code": model_args.trust_remote_code}
     if model_args.model_name_or_path:
         folder = hf_structure.resolve_model(model_args.model_name_or_path, **trust)
@@ -200,15 +201,17 @@ def load_tokenizer(
         if data_args.vocabulary_file:
             sentences = corpora.read(data_args.vocabulary_file, how_to_read(data_args))
         tokenizer = train_tokenizer(kind, data_args, sentences)
+    # Tokenizers of causal models, such as GPT-2's, have neither.
     missing = [name for name in ("pad_token", "mask_token") if getattr(tokenizer, name) is None]
     tokenizer.add_special_tokens({name: f"<{name.removesuffix('_token')}>" for name in missing})
+    # Saved with the tokenizer, so that parsing reads words as training did.
     tokenizer.init_kwargs["skip_punctuation"] = data_args.punctuation == "drop"
     tokenizer.init_kwargs["word_tokenizer"] = data_args.word_tokenizer
     return tokenizer
 
 
 def train_tokenizer(kind: str, args: MLMDataArguments, sentences: Dataset) -> PreTrainedTokenizerBase:
-    """A tokenizer of words or of subwords, made of the text."""
+    """Trains a tokenizer of words or subwords."""
     if kind == "words":
         options = ("min_frequency", "vocab_size", "lowercase", "replace_digits")
         return train_word_tokenizer(words_of(sentences), **{name: getattr(args, name) for name in options})
@@ -217,7 +220,7 @@ def train_tokenizer(kind: str, args: MLMDataArguments, sentences: Dataset) -> Pr
 
 
 def load_model(args: MLMModelArguments, settings: dict, tokenizer):
-    """A trained model, or a new one of a family."""
+    """Loads a trained model, or makes a new one."""
     if args.model_name_or_path:
         return load_trained(
             args.model_name_or_path, AutoModelForMaskedLM, "masked language model", settings, args.trust_remote_code
@@ -234,20 +237,22 @@ def load_model(args: MLMModelArguments, settings: dict, tokenizer):
 
 
 def check_head_loss(train: Dataset | None, args: MLMTrainingArguments) -> None:
-    """Raises `ValueError` where the loss of heads, which the model's settings ask for, would be left out."""
+    """Raises `ValueError` if the model's settings include a loss of heads that cannot be computed."""
     if args.label_smoothing_factor:
         raise ValueError("--label_smoothing_factor leaves the loss of heads out: set head_loss_weight to 0 with it")
-    if train is None or "heads" not in train.column_names:  # streamed text has none
+    # Streamed text has no heads.
+    if train is None or "heads" not in train.column_names:
         raise ValueError("head_loss_weight is above 0, but there are training sentences without heads")
 
 
 def build_trainer(model, tokenizer, train, validation, data_args, training_args) -> MaskedLMTrainer:
-    """Trainer with the papers' optimiser: Adam with the weight decay in the gradient."""
+    """Makes the trainer, with the papers' optimiser: Adam with the weight decay in the gradient."""
     collator = MaskedWordCollator.from_tokenizer(tokenizer, mask_rate=data_args.mask_rate, seed=training_args.seed)
     if data_args.streaming:
         encode = partial(encode_sentences, tokenizer=tokenizer, is_ours=abilities_of(model.config).reads != "text")
         reading = replace(how_to_read(data_args), features={"words": STRINGS})
         train = stream_training_text(data_args, training_args, reading, encode, collator)
+    # transformers' AdamW decays weights outside of the gradient.
     optimizer = torch.optim.Adam(
         model.parameters(),
         lr=training_args.learning_rate,

@@ -1,35 +1,35 @@
 """
-Minimal pairs: how often a language model prefers the good one of two sentences, of BLiMP and other sets, or your own.
+Minimal pairs: how often a language model prefers the good one of two sentences, of BLiMP, other sets or your own.
 
     python examples/run_pairs.py --model gilt-en --data FOLDER --beam_size 100 --output_dir runs/blimp
     python examples/run_pairs.py --preset rublimp --model gpt2 --data FOLDER --output_dir runs/rublimp
     python examples/run_pairs.py --good right --bad wrong --group construction --data pairs.csv --output_dir runs/mine
 
 `--data` is a file (`.jsonl`, `.csv`, `.tsv`), a folder of them, or a data set for the `datasets` library with a
-configuration for each (for BLiMP, by default that of the Hub, `nyu-mll/blimp`); `--every 10` takes pairs 0, 10, 20,
-... of each paradigm. The columns are those of a `--preset`, by default BLiMP's (Warstadt et al. 2020: `data` of
-github.com/alexwarstadt/blimp), or they are named. A paradigm is the finest of the groups, without any a file.
+configuration for each (for BLiMP, by default `nyu-mll/blimp` of the Hub); `--every 10` takes pairs 0, 10, 20, ... of
+each paradigm. The columns are given by a `--preset`, by default BLiMP's (Warstadt et al. 2020: `data` of
+github.com/alexwarstadt/blimp), or named. A paradigm is the finest group, or else a file.
 
 - `--good COLUMN --bad COLUMN`: a pair in each row; with several `--bad`, the good sentence must beat each.
-- `--sentence COLUMN --label COLUMN=VALUE --item COLUMN`: a sentence in each row, good where the label is this value;
-  compared are those that have the same item, in the same file and group.
-- `--prefix COLUMN`, or `--prefix_good COLUMN --prefix_bad COLUMN`: what comes before and is not scored. Without a
-  `--bad`, both have one end.
+- `--sentence COLUMN --label COLUMN=VALUE --item COLUMN`: a sentence in each row, good if the label has this value;
+  sentences of the same item, in the same file and group, are compared.
+- `--prefix COLUMN`, or `--prefix_good COLUMN --prefix_bad COLUMN`: context before the sentences, which is not scored.
+  Without a `--bad`, both have the same continuation.
 
-A model prefers what has the higher log-probability: of whole strings, their end included where the model knows ends;
-given a prefix, of the words after it. The results say which. Sentences are split into words by the rule stored in the
-checkpoint (or `--word_tokenizer`). Of masked language models it is the pseudo-log-likelihood, of the words alone where
-they were trained without punctuation. Where a vocabulary lacks words, the accuracies of all pairs stand beside those
-of the pairs that it has the words of. With `--raw` sentences are scored as lm_eval does it: text as it is after a
-space, without its end.
+A model prefers the sentence with the higher log-probability: of the whole string, including its end if the model
+predicts ends; after a prefix, of the words that follow. The results say which. Sentences are split into words by the
+rule stored in the checkpoint (or `--word_tokenizer`). Masked language models are compared by pseudo-log-likelihood, of
+words alone if they were trained without punctuation. If the vocabulary lacks words, accuracies are reported for all
+pairs and for the pairs without unknown words. With `--raw`, sentences are scored as in lm_eval: the unchanged text
+after a space, without its end.
 
 A tie counts as half a right answer, with `--raw` as a whole one, as in lm_eval; pairs of identical sentences are also
-counted. The accuracy of a coarser group is the mean over its paradigms; overall there is the mean over paradigms, and
-the share of all pairs.
+counted. The accuracy of a coarser group is the mean over its paradigms; overall accuracies are the mean over paradigms
+and the share of all pairs.
 
-The results of a paradigm are written to `paradigms/NAME.json` in the output folder when it is done. A run that was
-killed goes on with the missing paradigms when the same command is given again; with another model, other items or
-another way of scoring it refuses to. In the end there are `results.json` and the same as a table, `results.md`.
+The results of a paradigm are written to `paradigms/NAME.json` in the output folder as soon as it is finished. When the
+same command is repeated, an interrupted run continues with the missing paradigms; a command with another model, other
+items or other options of scoring fails. Finally, `results.json` and the same as a table, `results.md`, are written.
 """
 
 import argparse
@@ -93,30 +93,33 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def add_layout(parser: argparse.ArgumentParser) -> None:
-    """The options that say where the pairs are."""
+    """Adds the options of the columns of pairs."""
     columns = parser.add_argument_group("columns")
     columns.add_argument(
         "--preset",
         choices=PRESETS,
-        help="the columns of a known set; others that are given replace its own; default: blimp, unless columns are "
+        help="the columns of a known set; columns that are named replace its own; default: blimp, unless columns are "
         "named",
     )
     column = partial(columns.add_argument, metavar="COLUMN")
     column("--good", help=f"the good sentence; default: {PairLayout.good}")
     column("--bad", action="append", help=f"a bad one; may be given several times; default: {PairLayout.bad[0]}")
-    column("--prefix", help="what comes before both")
-    column("--prefix_good", help="what comes before the good one")
-    column("--prefix_bad", help="what comes before the bad one")
+    column("--prefix", help="context before both sentences")
+    column("--prefix_good", help="context before the good sentence")
+    column("--prefix_bad", help="context before the bad sentence")
     column("--group", action="append", help="may be given several times, from fine to coarse; default: the file")
     columns.add_argument(
-        "--label", type=label, metavar="COLUMN=VALUE", help="of rows with a sentence each: what the good ones have"
+        "--label",
+        type=label,
+        metavar="COLUMN=VALUE",
+        help="for rows with one sentence each: marks the good ones",
     )
     column("--sentence", help=f"with --label: the sentence; default: {PairLayout.sentence}")
-    column("--item", help=f"with --label: what sentences of a pair share; default: {PairLayout.item}")
+    column("--item", help=f"with --label: the value that sentences of a pair share; default: {PairLayout.item}")
 
 
 def label(text: str) -> tuple[str, str]:
-    """A column and a value, or what argparse makes an error message of."""
+    """Parses `COLUMN=VALUE`, as an argparse type."""
     column, mark, value = text.partition("=")
     if not column or not mark:
         raise argparse.ArgumentTypeError(f"must be COLUMN=VALUE, not {text!r}")
@@ -124,14 +127,26 @@ def label(text: str) -> tuple[str, str]:
 
 
 def layout_of(options: argparse.Namespace) -> PairLayout:
-    """The columns that the options name. Raises `ValueError` for some that exclude each other."""
+    """Makes the layout from the options. Raises `ValueError` for options that exclude each other."""
+    check_columns(options)
+    given = given_columns(options)
+    preset = options.preset or (None if given else "blimp")
+    return replace(PRESETS[preset] if preset else PairLayout(), **given)
+
+
+def check_columns(options: argparse.Namespace) -> None:
     if options.prefix and (options.prefix_good or options.prefix_bad):
         raise ValueError("--prefix is for both sides: it takes neither --prefix_good nor --prefix_bad")
     if options.label and (options.good or options.bad):
         raise ValueError("--label says which rows are good: it takes neither --good nor --bad")
     if not options.label and (options.sentence or options.item):
         raise ValueError("--sentence and --item are for rows with a sentence each: say which are good with --label")
+
+
+def given_columns(options: argparse.Namespace) -> dict[str, Any]:
+    """Returns the named columns, as arguments of a layout."""
     bad = options.bad
+    # Variants that differ in the prefix alone have one column.
     if bad is None and options.good and options.prefix_good:
         bad = [options.good]
     given = {
@@ -144,34 +159,34 @@ def layout_of(options: argparse.Namespace) -> PairLayout:
         "sentence": options.sentence,
         "item": options.item,
     }
-    given = {name: value for name, value in given.items() if value is not None}
-    preset = options.preset or (None if given else "blimp")
-    return replace(PRESETS[preset] if preset else PairLayout(), **given)
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def columns_of(layout: PairLayout) -> dict[str, Any]:
-    """A layout as JSON gives it back."""
+    """Converts a layout to the values that JSON restores."""
     return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(layout).items()}
 
 
 def sentence_of(variant: Variant, split: Split | None) -> tuple[str | list[str], int]:
-    """What is scored, words where there is a prefix, and the place after the prefix; `split` is None for raw text."""
+    """Returns the sentence to score, as words if there is a prefix, and the offset of the end of the prefix."""
     if split is None:
         if variant.prefix is None:
             return f" {variant.text}", 0
+        # A word is preceded by a space: add one unless the data has it.
         is_apart = variant.prefix[-1].isspace() or variant.text[0].isspace()
         prefix = f" {variant.prefix}" + " " * (not is_apart)
         return prefix + variant.text, len(prefix.rstrip())
     if variant.prefix is None:
         return variant.text, 0
+    # Split apart, so that no word crosses the end of the prefix.
     prefix = split(variant.prefix)
     return [*prefix, *split(variant.text)], len(" ".join(prefix))
 
 
 def log_prob_after(scored: SentenceScore, start: int) -> float:
     """
-    The log-probability of the words after a place in the text; of the whole with its end where that is 0. Raises
-    `ValueError` if the model reads no words there.
+    Returns the log-probability of the words from an offset on; if it is 0, of the whole sentence, including its end.
+    Raises `ValueError` if the model reads no words there.
     """
     if not start:
         return scored.log_prob
@@ -183,35 +198,42 @@ def log_prob_after(scored: SentenceScore, start: int) -> float:
 
 
 def evaluate(pairs: Sequence[MinimalPair], scorer: Scorer, split: Split | None) -> dict:
-    """
-    Log-probabilities of the pairs of a paradigm: of the good variant, and the highest of the bad ones. Every variant
-    is scored once.
-    """
-    places: dict[Variant, str] = {}
+    """Scores the pairs of a paradigm: log-probability of the good variant, and the highest of the bad ones."""
+    # A variant of several pairs is scored once, and errors name the first of them.
+    locations: dict[Variant, str] = {}
     for pair in pairs:
         for variant in (pair.good, *pair.bad):
-            places.setdefault(variant, pair.place)
-    variants = list(places)
+            locations.setdefault(variant, pair.place)
+    scores = score_variants(locations, scorer, split)
+    return {
+        "log_probs": [[scores[pair.good][0], max(scores[bad][0] for bad in pair.bad)] for pair in pairs],
+        "unknown_words": [sum(scores[one][1] for one in (pair.good, *pair.bad)) for pair in pairs],
+        "identical": sum(pair.good in pair.bad for pair in pairs),
+        "chance": fmean(1 / (1 + len(pair.bad)) for pair in pairs),
+    }
+
+
+def score_variants(
+    locations: Mapping[Variant, str], scorer: Scorer, split: Split | None
+) -> dict[Variant, tuple[float, int]]:
+    """
+    Returns the log-probability of each variant, and its number of unknown words. Raises `ValueError`, with the
+    location, for a sentence that cannot be scored.
+    """
+    variants = list(locations)
     sentences = [sentence_of(variant, split) for variant in variants]
     try:
         scores = scorer([sentence for sentence, _ in sentences])
     except SentenceError as error:
         variant = variants[error.number - 1]
-        raise ValueError(f"{places[variant]}: {variant.text!r}: {error.reason}") from error
-    log_probs = {}
-    unknown_words = {}
+        raise ValueError(f"{locations[variant]}: {variant.text!r}: {error.reason}") from error
+    found = {}
     for variant, (_, start), scored in zip(variants, sentences, scores, strict=True):
         try:
-            log_probs[variant] = log_prob_after(scored, start)
+            found[variant] = (log_prob_after(scored, start), scored.unknown_words)
         except ValueError as error:
-            raise ValueError(f"{places[variant]}: {error}") from error
-        unknown_words[variant] = scored.unknown_words
-    return {
-        "log_probs": [[log_probs[pair.good], max(log_probs[bad] for bad in pair.bad)] for pair in pairs],
-        "unknown_words": [sum(unknown_words[one] for one in (pair.good, *pair.bad)) for pair in pairs],
-        "identical": sum(pair.good in pair.bad for pair in pairs),
-        "chance": fmean(1 / (1 + len(pair.bad)) for pair in pairs),
-    }
+            raise ValueError(f"{locations[variant]}: {error}") from error
+    return found
 
 
 def evaluate_missing(
@@ -222,61 +244,73 @@ def evaluate_missing(
     scorer: Scorer,
     split: Split | None,
 ) -> dict[str, dict]:
-    """All paradigms by name: evaluated, or read where that has been done before."""
+    """Evaluates paradigms; results of an earlier run are read from files. Returns the results by name."""
     results = {}
     for name, pairs in tqdm(paradigms.items(), unit=" paradigms"):
+        # One file a paradigm: an interrupted run loses one paradigm at most.
         path = folder / f"{file_name(name)}.json"
         if not path.exists():
             groups = dict(zip(layout.groups[1:], pairs[0].groups[1:], strict=True))
-            known = {"name": name, "phenomenon": next(iter(groups.values()), name), "groups": groups}
-            write_json(known | evaluate(pairs[::every], scorer, split) | {"available": len(pairs)}, path)
+            about = {"name": name, "phenomenon": next(iter(groups.values()), name), "groups": groups}
+            write_json(about | evaluate(pairs[::every], scorer, split) | {"available": len(pairs)}, path)
         results[name] = load_object(path)
     return results
 
 
 def file_name(name: str) -> str:
-    """A name as that of a file: what file systems may not take as `%` and its number."""
+    """Escapes characters that file names may not contain, as `%` and their number."""
     return "".join(sign if sign.isalnum() or sign in " _-.,+#" else f"%{ord(sign):02X}" for sign in name)
 
 
 def summarize(results: dict[str, dict], tie: float) -> dict[str, Any]:
-    """Accuracies of paradigms, of what they are grouped by, and overall; a tie counts as `tie`."""
+    """Computes the accuracies of paradigms, of their groups, and overall; a tie counts as `tie`."""
     rights = {name: [_right(*pair, tie) for pair in result["log_probs"]] for name, result in results.items()}
-    accuracies = {name: fmean(values) for name, values in rights.items()}
-    paradigms = {}
-    for name, result in results.items():
-        ties = sum(good == bad for good, bad in result["log_probs"])
-        counts = {"pairs": len(rights[name]), "ties": ties, "identical": result["identical"]}
-        paradigms[name] = {"accuracy": accuracies[name], **counts, **result["groups"]}
-    groups = {}
-    for group in next(iter(results.values()))["groups"]:
-        members = sorted({result["groups"][group] for result in results.values()})
-        groups[group] = {
-            member: fmean(accuracies[name] for name, result in results.items() if result["groups"][group] == member)
-            for member in members
-        }
+    paradigms = {name: _paradigm(result, rights[name]) for name, result in results.items()}
+    groups = {group: _means_by(group, results, rights) for group in next(iter(results.values()))["groups"]}
     summary = {"paradigms": paradigms, "groups": groups, "overall": _overall(rights)}
     scored = sum(map(len, rights.values()))
     summary["chance"] = sum(result["chance"] * len(rights[name]) for name, result in results.items()) / scored
-    available = sum(result["available"] for result in results.values())
-    counts = {name: sum(paradigm[name] for paradigm in paradigms.values()) for name in ("ties", "identical")}
-    summary["pairs"] = {"scored": scored, "available": available, **counts}
-    known = {name: _known(values, results[name]["unknown_words"]) for name, values in rights.items()}
-    if known != rights:
-        number = sum(map(len, known.values()))
-        summary["without unknown words"] = {"pairs_scored": number, "share": number / scored} | _overall(known)
+    summary["pairs"] = {
+        "scored": scored,
+        "available": sum(result["available"] for result in results.values()),
+        "ties": sum(map(_ties, results.values())),
+        "identical": sum(result["identical"] for result in results.values()),
+    }
+    without_unknown = {name: _without_unknown(rights[name], results[name]["unknown_words"]) for name in rights}
+    if without_unknown != rights:
+        number = sum(map(len, without_unknown.values()))
+        overall = _overall(without_unknown)
+        summary["without unknown words"] = {"pairs_scored": number, "share": number / scored} | overall
     return summary
 
 
+def _paradigm(result: dict, rights: list[float]) -> dict[str, Any]:
+    """Accuracy, counts and groups of a paradigm."""
+    counts = {"pairs": len(rights), "ties": _ties(result), "identical": result["identical"]}
+    return {"accuracy": fmean(rights), **counts, **result["groups"]}
+
+
+def _ties(result: dict) -> int:
+    return sum(good == bad for good, bad in result["log_probs"])
+
+
+def _means_by(group: str, results: Mapping[str, dict], rights: Mapping[str, list[float]]) -> dict[str, float]:
+    """Mean accuracies of the paradigms of each member of a group."""
+    accuracies: dict[str, list[float]] = {}
+    for name, result in results.items():
+        accuracies.setdefault(result["groups"][group], []).append(fmean(rights[name]))
+    return {member: fmean(values) for member, values in sorted(accuracies.items())}
+
+
 def _overall(rights: dict[str, list[float]]) -> dict[str, float | None]:
-    """Means over the paradigms that have pairs, and over all pairs."""
+    """Returns the mean over the paradigms that have pairs, and over all pairs."""
     pairs = list(chain(*rights.values()))
     if not pairs:
         return {"paradigms": None, "pairs": None}
     return {"paradigms": fmean(fmean(values) for values in rights.values() if values), "pairs": fmean(pairs)}
 
 
-def _known(rights: list[float], unknown_words: list[int]) -> list[float]:
+def _without_unknown(rights: list[float], unknown_words: list[int]) -> list[float]:
     return [right for right, unknown in zip(rights, unknown_words, strict=True) if not unknown]
 
 
@@ -285,7 +319,7 @@ def _right(good: float, bad: float, tie: float) -> float:
 
 
 def to_markdown(summary: dict[str, Any]) -> str:
-    """The table of a summary."""
+    """Formats a summary as a table."""
     overall = summary["overall"]
     rows = [["**overall**, mean of paradigms", percent(overall["paradigms"])]]
     rows.append(["**overall**, share of pairs", percent(overall["pairs"])])
@@ -296,10 +330,10 @@ def to_markdown(summary: dict[str, Any]) -> str:
     title += f"; {identical:,} are identical" * bool(identical)
     tied = summary["pairs"]["ties"] - identical
     title += f"; {tied:,} differ and are tied" * bool(tied)
-    if known := summary.get("without unknown words"):
-        share = f"the {percent(known['share'])}% of pairs without unknown words"
-        rows.append([f"**{share}**, mean of paradigms", percent(known["paradigms"])])
-        rows.append([f"**{share}**, share of pairs", percent(known["pairs"])])
+    if without_unknown := summary.get("without unknown words"):
+        share = f"the {percent(without_unknown['share'])}% of pairs without unknown words"
+        rows.append([f"**{share}**, mean of paradigms", percent(without_unknown["paradigms"])])
+        rows.append([f"**{share}**, share of pairs", percent(without_unknown["pairs"])])
     for members in summary["groups"].values():
         rows += [[f"*{name}*", percent(accuracy)] for name, accuracy in members.items()]
     rows += [[name, percent(paradigm["accuracy"])] for name, paradigm in summary["paradigms"].items()]
@@ -318,18 +352,20 @@ def main() -> None:
     kind = "pseudo-log-likelihood" if is_masked(model) else "log-probability"
     measure = f"the {kind} of {measure_of(chain.from_iterable(paradigms.values()))}"
     folder = Path(options.output_dir)
-    known = {name: getattr(options, name) for name in ("every", "raw", "masking", "word_tokenizer")}
-    known |= {"beam_size": choose_beam(model, options.beam_size), "columns": columns_of(layout)}
+    run_options = {name: getattr(options, name) for name in ("every", "raw", "masking", "word_tokenizer")}
+    run_options |= {"beam_size": choose_beam(model, options.beam_size), "columns": columns_of(layout)}
     states = {"model": model_digests(options.model), "pairs": pair_digests(options.data)}
-    check_same_run(folder / "options.json", known | states)
-    write_json(known | states, folder / "options.json")
+    # Results of different options must not be mixed in one folder.
+    check_same_run(folder / "options.json", run_options | states)
+    write_json(run_options | states, folder / "options.json")
     settings = {name: getattr(options, name) for name in ("raw", "masking", "word_tokenizer", "max_tokens")}
-    scorer = partial(score, model=model, tokenizer=tokenizer, beam_size=known["beam_size"], **settings)
+    scorer = partial(score, model=model, tokenizer=tokenizer, beam_size=run_options["beam_size"], **settings)
     split = None if options.raw else word_splitter(model, tokenizer, options.word_tokenizer)
     results = evaluate_missing(paradigms, layout, options.every, folder / "paradigms", scorer, split)
     summary = {"measure": measure} | summarize(results, tie=1.0 if options.raw else 0.5)
     write_text(to_markdown(summary), folder / "results.md")
-    write_json({"name": options.model, **known, **summary}, folder / "results.json")  # last: the run has ended
+    # Written last, as a mark that the run has finished.
+    write_json({"name": options.model, **run_options, **summary}, folder / "results.json")
     print(to_markdown(summary))
 
 

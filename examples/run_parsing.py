@@ -5,55 +5,57 @@ Train a dependency parser, a Graph-to-Graph Transformer, on a treebank in CoNLL-
         --train_file train.conllu --validation_file dev.conllu --output_dir runs/parser
 
 `--model_type rng_transformer` predicts all arcs at once and refines them; `g2g_transformer` (the default) builds the
-tree step by step. Words, heads and relation labels are read (`--no_labels`: no labels; `--use_tags`: part-of-speech
-tags too). Several files may be given. A parser from scratch has a vocabulary of the words of the training trees, or
-with `--tokenizer_name unigram` or `bpe` of subwords trained on them, or the subwords of a given tokenizer;
-`--config_overrides` and `--config` (see `examples/configs`) set its sizes. A parser that starts from a pretrained
+tree step by step. Training reads words, heads and relation labels (`--no_labels`: no labels; `--use_tags`:
+part-of-speech tags, too). Several files may be given. The vocabulary of a parser from scratch is the words of the
+training trees, or with `--tokenizer_name unigram` or `bpe` subwords trained on them, or the subwords of a given
+tokenizer; `--config_overrides` and `--config` (see `examples/configs`) set its sizes. To start from a pretrained
 encoder, or from its first layers (`--num_layers`):
 
     accelerate launch examples/run_parsing.py --model_type rng_transformer --encoder bert-base-cased --bf16 \\
         --train_file train.conllu --validation_file dev.conllu --output_dir runs/bert-parser
 
-`--learning_rate` is then that of the encoder's parameters, `--new_learning_rate` that of the others; from scratch all
-are new. Both rise in the first `--warmup_steps` (a share of all steps, if below 1) and then fall to zero.
-`--columns upos xpos feats lemma` teaches a `rng_transformer` to tag and lemmatise too (lemmas gain from
-`--use_lexicon`), and `--config_overrides '{"num_segmentation_layers": 6}'` to find where sentences begin, from files
-with paragraphs (`# newpar`, `# newdoc`). `--treebanks`, a name for each training file, tells treebanks apart that
-differ in their annotation; the parser follows the first by default.
+Pretrained parameters then learn at `--learning_rate`, the others at `--new_learning_rate`; from scratch all parameters
+are new. Both rates rise in the first `--warmup_steps` (a share of all steps, if below 1) and then fall to zero.
+`--columns upos xpos feats lemma` teaches a `rng_transformer` to tag and lemmatise, too (lemmas gain from
+`--use_lexicon`), and `--config_overrides '{"num_segmentation_layers": 6}'` to find sentence boundaries, from files
+with paragraphs (`# newpar`, `# newdoc`). `--treebanks`, a name for each training file, distinguishes treebanks with
+different annotation; by default the parser follows the first.
 
-A folder in the place of a file stands for all treebanks in it, and in the folders below, whose files have the names of
+A folder instead of a file stands for all treebanks in it, and in the folders below, whose files have the names of
 Universal Dependencies: `--train_file ud --validation_file ud --test_file ud` trains on `de_gsd-ud-train.conllu` and
 the like (compressed or not), validates on `de_gsd-ud-dev.conllu`, and tests on `de_gsd-ud-test.conllu`. Half of the
-training sentences are read without their treebank's name, so that the parser, a `rng_transformer`, need not be told
-the treebank or language of a sentence. `--sampling_power 0.5` lets small treebanks count for more. Evaluations print
-the scores of each treebank as a table.
+training sentences are read without the name of their treebank, so that the parser, a `rng_transformer`, also parses
+sentences of an unnamed treebank or language. `--sampling_power 0.5` gives small treebanks more weight. Evaluations
+print the scores of each treebank as a table.
 
-`--model_name_or_path runs/parser` goes on with a trained parser, for example on other trees; settings that leave its
-weights as they are may be new (`--config_overrides '{"num_rounds": 3}'`).
+`--model_name_or_path runs/parser` trains a trained parser further, for example on other trees; settings that leave its
+weights unchanged may be new (`--config_overrides '{"num_rounds": 3}'`).
 
-A `rng_transformer` learns to refine the trees of another parser where these are given (`--initial_train_file` and so
-on: the same sentences in the same order). With `--teacher runs/large`, it learns the probabilities of a larger parser
-beside the training trees. Crossing arcs of a `g2g_transformer` need `--use_swap`. Training sentences that cannot be
-learned from are left out, and it is said how many and why.
+A `rng_transformer` can learn to refine the trees of another parser (`--initial_train_file` and so on: the same
+sentences in the same order). With `--teacher runs/large`, it learns the probabilities of a larger parser in addition
+to the training trees. Crossing arcs of a `g2g_transformer` need `--use_swap`. Training sentences that cannot be
+learned are left out; their number and the reasons are printed.
 
-After each epoch UAS and LAS are reported, over all words and without punctuation; the checkpoint of the best LAS is
-kept. A run that was stopped goes on from its last complete checkpoint when the same command is given again. On several
-GPUs `accelerate launch` starts a process each, on a CPU `torchrun --nproc_per_node 2 ...`.
+UAS and LAS are reported after each epoch, over all words and without punctuation; the checkpoint with the best LAS is
+kept. An interrupted run resumes from its last complete checkpoint when the same command is repeated. On several GPUs,
+`accelerate launch` starts one process each, on a CPU `torchrun --nproc_per_node 2 ...`.
 
-Without a training file a trained parser is evaluated:
+Without a training file, a trained parser is evaluated:
 
     python examples/run_parsing.py --model_name_or_path runs/parser --test_file test.conllu --output_dir runs/parser
 """
 
 import logging
+from collections.abc import Sequence
 
 from datasets import Dataset, concatenate_datasets
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure import ParsingCollator
 from hf_structure.models.families import family_of
 from hf_structure.training.command_line import parse_command_line
 from hf_structure.training.corpora import Corpora
+from hf_structure.training.distillation import Teacher
 from hf_structure.training.parsing.options import (
     DEFAULT_FAMILY,
     ParsingDataArguments,
@@ -97,20 +99,51 @@ def adapt_options(
     data_args: ParsingDataArguments,
     training_args: ParsingTrainingArguments,
 ) -> None:
-    """Sets the metric that is meant for this parser. Raises `ValueError` for options that do not fit the parser."""
+    """Sets the metric for this parser. Raises `ValueError` for options that do not fit the parser."""
     if "learning_rate" in training_args.given and not (model_args.encoder or model_args.model_name_or_path):
         logger.warning("--learning_rate has no effect: a parser from scratch learns at --new_learning_rate")
-    known = model.config.abilities.treebanks
-    if unknown := {*data_args.treebanks} - {*known}:
+    learned = model.config.abilities.treebanks
+    if unknown := {*data_args.treebanks} - {*learned}:
         raise ValueError(f"--treebanks: this parser does not know {', '.join(sorted(unknown))}")
-    if data_args.tell_treebank and not known:
+    if data_args.tell_treebank and not learned:
         raise ValueError("--tell_treebank has no effect: this parser does not tell treebanks apart")
     if data_args.initial_train_file:
         require_option(family_of(model.config), "initial_train_file")
-    if len({*treebanks["validation"]}) > 1 and "metric_for_best_model" not in training_args.given:
+    choose_metric(model, treebanks["validation"], training_args)
+
+
+def choose_metric(model: PreTrainedModel, treebanks: Sequence[str], training_args: ParsingTrainingArguments) -> None:
+    """Selects checkpoints by the mean over several treebanks, and by UAS if the parser has no labels."""
+    if len({*treebanks}) > 1 and "metric_for_best_model" not in training_args.given:
         training_args.metric_for_best_model = f"mean_{training_args.metric_for_best_model}"
     if not model.config.labelled:
         training_args.metric_for_best_model = training_args.metric_for_best_model.replace("las", "uas")
+
+
+def build_trainer(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    datasets: dict[str, Dataset],
+    model_args: ParsingModelArguments,
+    data_args: ParsingDataArguments,
+    training_args: ParsingTrainingArguments,
+    teacher: Teacher | None,
+) -> ParsingTrainer:
+    """Makes the trainer, with a learning rate of their own for parameters that are not pretrained."""
+    return ParsingTrainer(
+        model=model,
+        args=training_args,
+        train_dataset=datasets.get("train"),
+        eval_dataset=datasets.get("validation"),
+        data_collator=ParsingCollator(tokenizer.pad_token_id, predicted=tuple(predicted_columns(model.config))),
+        processing_class=tokenizer,
+        callbacks=callbacks(training_args) if "train" in datasets else [],
+        max_tokens=data_args.max_tokens,
+        sampling_power=data_args.sampling_power,
+        new_parameters=new_parameters(model, model_args),
+        new_learning_rate=training_args.new_learning_rate,
+        teacher=teacher,
+    )
 
 
 def main() -> None:
@@ -129,15 +162,17 @@ def main() -> None:
             settings = lexicon_of(files["train"]) | settings
     tokenizer = load_tokenizer(model_args, trees.get("train"))
     model = load_model(model_args, settings, tokenizer, trees.get("train"))
+    # Saved with the tokenizer, for tools that truncate by it.
     tokenizer.model_max_length = model.config.max_words
     logger.info("%d words or pieces, %d parameters", len(tokenizer), model.num_parameters())
     adapt_options(model, treebanks, model_args, data_args, training_args)
     teacher = load_teacher(model_args, model.config, training_args)
 
     def rows_of(part: str) -> Dataset:
-        """The encoded sentences of a part, with the teacher's inputs and running text where these are read."""
+        """Encodes the sentences of a part, with the teacher's inputs and running text if the parser reads them."""
         is_training = part == "train"
         sentences = with_initial_trees(trees[part], getattr(data_args, f"initial_{part}_file"), corpora)
+        # Training names the treebank of each sentence, and leaves long sentences out; evaluation does neither.
         options = {
             "punctuation_by": data_args.punctuation_by,
             "tell_treebank": is_training or data_args.tell_treebank,
@@ -154,20 +189,7 @@ def main() -> None:
         return without_unusable(concatenate_datasets(parts), part)
 
     datasets = {part: rows_of(part) for part in trees}
-    trainer = ParsingTrainer(
-        model=model,
-        args=training_args,
-        train_dataset=datasets.get("train"),
-        eval_dataset=datasets.get("validation"),
-        data_collator=ParsingCollator(tokenizer.pad_token_id, predicted=tuple(predicted_columns(model.config))),
-        processing_class=tokenizer,
-        callbacks=callbacks(training_args) if "train" in datasets else [],
-        max_tokens=data_args.max_tokens,
-        sampling_power=data_args.sampling_power,
-        new_parameters=new_parameters(model, model_args),
-        new_learning_rate=training_args.new_learning_rate,
-        teacher=teacher,
-    )
+    trainer = build_trainer(model, tokenizer, datasets, model_args, data_args, training_args, teacher)
     train_and_evaluate(trainer, datasets.get("test"), model_args, data_args)
 
 

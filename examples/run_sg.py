@@ -7,22 +7,21 @@ and figure 2 of the GiLT paper).
 `--suites` are JSON files or folders of them, for instance `test_suites/json` of
 github.com/cpllab/syntactic-generalization. The sentence of a condition is the text of its regions with single spaces
 between them, as SyntaxGym has it, punctuation too. It is split into words by the rule stored in the checkpoint (or
-`--word_tokenizer`), or tokenized as it is (`--raw`). The surprisal of a region, in nats, is that of the tokens of its
-words; the end of a sentence belongs to no region. A suite is scored by the share of its items whose surprisals are as
-predicted, a circuit by the mean over its suites, the model by the mean over circuits, without and with `Other`. Where
+`--word_tokenizer`), or tokenized as it is (`--raw`). The surprisal of a region, in nats, is the sum over the tokens of
+its words; the end of a sentence belongs to no region. A suite is scored by the share of its items whose surprisals are
+as predicted, a circuit by the mean over its suites, the model by the mean over circuits, without and with `Other`. If
 a suite has several predictions, the first one counts, as in published results (`--predictions`).
 
-The results of a suite are written to `suites/NAME.json` in the output folder when it is done. A run that was killed
-goes on with the missing suites when the same command is given again; with another model, other suites or another way
-of scoring it refuses to. In the end there are tables in `results.md`, and `results.json`:
+The results of a suite are written to `suites/NAME.json` in the output folder as soon as it is finished. When the same
+command is repeated, an interrupted run continues with the missing suites; a command with another model, other suites
+or other options of scoring fails. Finally, tables in `results.md` and `results.json` are written:
 
     {"name": "gilt-en", "beam_size": 100, "predictions": "first", ...
      "suites": {"center_embed": 0.86, ...},
      "circuits": {"Agreement": 0.75, "Licensing": 0.41, ..., "Other": 0.0},
      "overall": {"without_other": 0.62, "with_other": 0.53}}
 
-`overall` is null where suites of a circuit are missing altogether. Suites that are none of Hu et al.'s are scored, but
-belong to no circuit.
+`overall` is null if a circuit has no suites. Suites that are not from Hu et al. are scored, but belong to no circuit.
 """
 
 import argparse
@@ -80,33 +79,42 @@ def parse_arguments() -> argparse.Namespace:
         "--predictions",
         choices=PREDICTIONS,
         default="first",
-        help="what counts where a suite has several: the first one (default), their mean, or all of them together",
+        help="how several predictions of a suite count: the first one (default), their mean, or all of them together",
     )
     return parser.parse_args()
 
 
 def find_suites(paths: Sequence[str], only: Sequence[str] | None = None) -> dict[Path, Suite]:
     """
-    Suites by the files they are in. Raises `OSError` for a path that does not exist, and `ValueError` for no suites,
-    no test suite in a file, a name in `only` that no suite has, or one that two have.
+    Reads the suites, keyed by their files. Raises `OSError` for a path that does not exist, and `ValueError` for a
+    folder without suites, a file that is no test suite, an unknown name in `only`, or two suites with one name.
     """
+    suites = {file: read_suite(file) for file in suite_files(paths)}
+    _check_names([suite.name for suite in suites.values()], only or ())
+    return {file: suite for file, suite in suites.items() if only is None or suite.name in only}
+
+
+def _check_names(names: Sequence[str], only: Sequence[str]) -> None:
+    # Results are files named after suites: names must be unique.
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"two suites have the name {twice[0]!r}")
+    if unknown := set(only) - set(names):
+        raise ValueError(f"there is no suite {', '.join(sorted(unknown))}: there are {', '.join(sorted(names))}")
+
+
+def suite_files(paths: Sequence[str]) -> list[Path]:
+    """Lists the files, including the files in folders. Raises `ValueError` for a folder without any."""
     files = []
     for path in map(Path, paths):
         found = sorted(path.glob("*.json")) if path.is_dir() else [path]
         if not found:
             raise ValueError(f"{path}: no test suites (*.json) in this folder")
         files += found
-    suites = {file: read_suite(file) for file in files}
-    names = [suite.name for suite in suites.values()]
-    if len(set(names)) < len(names):
-        raise ValueError(f"two suites have the name {next(name for name in names if names.count(name) > 1)!r}")
-    if unknown := set(only or ()) - set(names):
-        raise ValueError(f"there is no suite {', '.join(sorted(unknown))}: there are {', '.join(sorted(names))}")
-    return {file: suite for file, suite in suites.items() if only is None or suite.name in only}
+    return files
 
 
 def evaluate_suite(suite: Suite, scorer: Scorer) -> list[dict]:
-    """Surprisals of the regions of all items, and which predictions hold. Every sentence is scored once."""
+    """Computes the surprisals of regions, and the predictions that hold, for all items."""
     sentences = suite.sentences()
     try:
         scores = dict(zip(sentences, scorer(sentences), strict=True))
@@ -125,11 +133,12 @@ def evaluate(suite: Suite, item: Item, scores: dict[str, SentenceScore]) -> dict
 
 
 def evaluate_missing(suites: Sequence[Suite], folder: Path, scorer: Scorer) -> dict[str, list[dict]]:
-    """The items of all suites by name: evaluated, or read where that has been done before."""
+    """Evaluates suites; results of an earlier run are read from files. Returns the items of each suite by name."""
     results = {}
     with tqdm(total=sum(len(suite.sentences()) for suite in suites), unit=" sentences") as bar:
         for suite in suites:
             bar.set_description(suite.name)
+            # One file a suite: an interrupted run loses one suite at most.
             path = folder / f"{suite.name}.json"
             if not path.exists():
                 write_json(evaluate_suite(suite, scorer), path)
@@ -139,14 +148,14 @@ def evaluate_missing(suites: Sequence[Suite], folder: Path, scorer: Scorer) -> d
 
 
 def summarize(results: dict[str, list[dict]], predictions: str) -> dict[str, dict]:
-    """Scores of suites, circuits, and overall."""
+    """Computes the scores of suites and circuits, and overall scores."""
     suites = {name: suite_score([item["holds"] for item in items], predictions) for name, items in results.items()}
     circuits = circuit_scores(suites)
     return {"suites": suites, "circuits": circuits, "overall": overall_scores(circuits)}
 
 
 def to_markdown(summary: dict[str, dict], results: dict[str, list[dict]]) -> str:
-    """The tables of a summary: circuits, suites."""
+    """Formats a summary as tables of circuits and suites."""
     names = [circuit_of(name) or "-" for name in results]
     circuits = [[name, str(names.count(name)), percent(value)] for name, value in summary["circuits"].items()]
     overall = summary["overall"]
@@ -167,18 +176,19 @@ def main() -> None:
     model, tokenizer = load_model(options.model, None, options.device, *CAUSAL, **trust)
     beam_size = choose_beam(model, options.beam_size)
     folder = Path(options.output_dir)
-    known = {"beam_size": beam_size, "raw": options.raw, "word_tokenizer": options.word_tokenizer}
+    run_options = {"beam_size": beam_size, "raw": options.raw, "word_tokenizer": options.word_tokenizer}
     states = {"model": model_digests(options.model), "suites": file_digests(*found)}
-    check_same_run(folder / "options.json", known | states)
+    check_same_run(folder / "options.json", run_options | states)
     settings = {name: getattr(options, name) for name in ("raw", "word_tokenizer", "max_tokens")}
     scorer = partial(score, model=model, tokenizer=tokenizer, beam_size=beam_size, **settings)
-    scorer(["One."])  # tells whether the model can do what it is asked to
-    write_json(known | states, folder / "options.json")
+    # Fails at once if the model or the options do not fit.
+    scorer(["One."])
+    write_json(run_options | states, folder / "options.json")
     results = evaluate_missing(list(found.values()), folder / "suites", scorer)
     summary = summarize(results, options.predictions)
     write_text(to_markdown(summary, results), folder / "results.md")
     write_json(
-        {"name": options.model, **known, "predictions": options.predictions, **summary}, folder / "results.json"
+        {"name": options.model, **run_options, "predictions": options.predictions, **summary}, folder / "results.json"
     )
     print(to_markdown(summary, results))
 

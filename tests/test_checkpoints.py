@@ -10,9 +10,6 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM,
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 import hf_structure
-from hf_structure.algorithms.distance import decode_trees
-from hf_structure.algorithms.spanning_tree import arc_marginals, max_spanning_tree
-from hf_structure.exporting.deployment import export_parser
 from hf_structure.hub.locating import short_names
 from hf_structure.models.abilities import abilities_of
 
@@ -186,29 +183,3 @@ def test_logits_are_those_of_the_day_of_its_release(name):
     assert logits.argmax(-1).tolist() == case["argmax"]
     assert logits.amax(-1).tolist() == pytest.approx(case["max"], abs=2e-3)
     assert logits.norm(dim=-1).tolist() == pytest.approx(case["norm"], rel=1e-3)
-
-
-@pytest.mark.slow
-@pytest.mark.torch("2.8")
-@pytest.mark.parametrize("name", MASKED)
-@torch.no_grad()
-def test_exported_network_finds_the_same_trees(name):
-    folder = hf_structure.resolve_model(name)
-    model, tokenizer = AutoModelForMaskedLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
-    program = export_parser(model).module()
-    for case in json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8")):
-        words = [word for word in case["words"] if any(map(str.isalnum, word))]
-        if len(words) < 3:
-            continue
-        ids = torch.tensor([hf_structure.encode_words(words, tokenizer)])
-        lengths, outputs = torch.tensor([len(words)]), program(ids, torch.ones_like(ids))
-        if name == "udgn-en":
-            heads = max_spanning_tree(arc_marginals(outputs[0], lengths), lengths)
-        elif model.config.tree_objective == "expected_heads":
-            heads = max_spanning_tree(outputs[2], lengths)
-        else:
-            heads = decode_trees(*outputs[:2], lengths)[1]
-        expected = hf_structure.parse([words], model=name)[0].dependency
-        assert heads[0].tolist() == list(expected.heads)
-        if words == case["words"]:
-            assert heads[0].tolist() == case["heads"]

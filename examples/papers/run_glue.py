@@ -64,6 +64,8 @@ from hf_structure.algorithms.graph import TapeFeatures
 from hf_structure.corpora.graph_batches import add_tapes
 from hf_structure.corpora.tasks import TASKS, SentenceCollator, Task, TaskCollator, read_table, task_examples
 from hf_structure.models.abilities import abilities_of
+from hf_structure.models.annotations import StructureAnnotation, annotation_of
+from hf_structure.models.families import family_of
 from hf_structure.parsing.encoding import seen_mask
 from hf_structure.parsing.loading import CAUSAL, load_model, load_weights
 from hf_structure.scoring.scoring import word_splitter
@@ -156,35 +158,43 @@ def load_task_model(
     The model, whose configuration names the task's classes; to train a regression, with a new linear map if need be.
     `ValueError` if weights are missing that no training gives.
     """
-    classes = task.classes or ("score",)
-    names = {"id2label": dict(enumerate(classes)), "label2id": {name: i for i, name in enumerate(classes)}}
-    config = AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code, **names)
+    config = task_config(folder, task, trust_remote_code)
     if config.pad_token_id is None:  # models of transformers find the last token by it
         config.pad_token_id = tokenizer.pad_token_id
-    config.problem_type = None if task.classes else "regression"
     auto_class = AutoModelForCausalLM if task.classes else AutoModelForSequenceClassification
     optional = "" if trains and not task.classes else "-"  # all may be missing, or none
     if reads_sentences(config):
-        config.pair_features = task.pair_features
         auto_class = AutoModelForSequenceClassification
         optional = "classifier." if trains else "-"
     model = load_weights(folder, auto_class, "model of this task", optional, trust_remote_code, config=config)
-    if getattr(model, "scorer", None) is not None:
-        model.scorer.requires_grad_(False)  # the loss does not reach it
+    # The loss of the class's word does not reach the scorer of arcs; classifiers have none.
+    if task.classes and graph_annotation(config) is not None:
+        model.scorer.requires_grad_(False)
     return model.float()  # the weights; --bf16 computes in half precision
+
+
+def task_config(folder: str, task: Task, trust_remote_code: bool) -> PreTrainedConfig:
+    """The configuration in a folder, with the classes of a task."""
+    classes = task.classes or ("score",)
+    names = {"id2label": dict(enumerate(classes)), "label2id": {name: i for i, name in enumerate(classes)}}
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code, **names)
+    config.problem_type = None if task.classes else "regression"
+    if reads_sentences(config):
+        config.pair_features = task.pair_features
+    return config
 
 
 def reads_sentences(config: PreTrainedConfig) -> bool:
     """True if a model classifies sentences and pairs of sentences, not prompts."""
-    return hasattr(config, "pair_features")
+    family = family_of(config)
+    return family is not None and family.objective == "masked_lm"
 
 
 def freeze_parser(model: PreTrainedModel) -> None:
     """Keeps the parser of a masked model as it is. `ValueError` if it has none."""
-    parser = getattr(model.base_model, "parser", None)
-    if parser is None:
+    if not reads_sentences(model.config) or not abilities_of(model.config).structures:
         raise ValueError("--freeze_parser: this model has no parser, or none that could be frozen")
-    parser.requires_grad_(False)
+    model.base_model.parser.requires_grad_(False)
 
 
 def load_examples(
@@ -291,7 +301,7 @@ def best_graphs(
     says whether another word follows, which no arc reaches.
     """
     model, _ = load_model(parser, None, device, *CAUSAL)
-    if not reads_graphs(model):
+    if graph_annotation(model.config) is None:
         raise ValueError(f"{parser} does not parse: it reads no graphs")
     examples = [dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)]
     inputs = WordCollator()(examples)
@@ -301,9 +311,10 @@ def best_graphs(
     return {"arcs": arcs, **add_tapes({"words": words, "arcs": arcs}, features)}
 
 
-def reads_graphs(model: PreTrainedModel) -> bool:
-    """True for GiLT."""
-    return bool(getattr(model.config, "graph_layers", 0))
+def graph_annotation(config: PreTrainedConfig) -> StructureAnnotation | None:
+    """The annotation of a model that reads graphs; None for other models."""
+    annotation = annotation_of(config)
+    return annotation if annotation is not None and annotation.structures == "graphs" else None
 
 
 def choose_parser(args: TaskModelArguments, folder: str, tokenizer: PreTrainedTokenizerBase, trains: bool) -> str:
@@ -364,17 +375,19 @@ def prompt_trainer(
     split = word_splitter(model, tokenizer, data_args.word_tokenizer)
     options = {"tokenizer": tokenizer, "label_ids": label_ids, "longest": abilities_of(model.config).max_tokens}
     sets = load_sets(data_args, split, partial(encode_examples, **options))
-    features = {"features": model.config.tape_features} if hasattr(model.config, "tape_features") else {}
-    if reads_graphs(model):
+    collator = GraphCollator(tokenizer.pad_token_id)
+    graphs = graph_annotation(model.config)
+    if graphs is not None:
+        collator = graphs.collator(tokenizer.pad_token_id)
         parser = choose_parser(model_args, folder, tokenizer, data_args.trains)
         cache = Path(model_args.parse_cache or Path(training_args.output_dir, "parses"))
         options = {"beam_size": model_args.beam_size, "device": training_args.device, "with_label": bool(label_ids)}
-        options |= features
-        model_args.parser = model_args.parser or model_args.model_name_or_path  # for the command of the card
+        options["features"] = collator.features
+        # The model card quotes the command, with the parser that was chosen.
+        model_args.parser = model_args.parser or model_args.model_name_or_path
         with training_args.main_process_first(local=False, desc="parsing"):
             sets = [each and parse_prompts(each, cache, parser, **options) for each in sets]
-    collator = TaskCollator(GraphCollator(tokenizer.pad_token_id, **features), label_ids)
-    return partial(TaskTrainer, data_collator=collator), sets
+    return partial(TaskTrainer, data_collator=TaskCollator(collator, label_ids)), sets
 
 
 def sentence_trainer(

@@ -71,7 +71,6 @@ SELDOM = {
     f"docs/{page}.md"
     for page in (
         "brackets",
-        "deployment",
         "garden-paths",
         "gilt",
         "gilt-results",
@@ -125,11 +124,7 @@ def run_commands(found: Iterator[Command], monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     "document",
     [
-        pytest.param(
-            document,
-            marks=[pytest.mark.slow] * (document in SELDOM)
-            + [pytest.mark.torch("2.8")] * (document == "docs/deployment.md"),
-        )
+        pytest.param(document, marks=[pytest.mark.slow] * (document in SELDOM))
         for document in sorted({*PYTHON, *COMMANDS})
     ],
 )

@@ -42,6 +42,7 @@ class WordCollator:
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         input_ids = pad_words([example["input_ids"] for example in examples], self.pad_token_id)
         lengths = torch.tensor([len(example["input_ids"]) for example in examples])
+        # Not `input_ids != pad`: any id may be used for padding.
         attention_mask = (torch.arange(input_ids.shape[1]) < lengths.unsqueeze(1)).long()  # (B, L)
         batch = {"input_ids": input_ids, "attention_mask": attention_mask}
         for name in ("heads", "word_ids"):
@@ -131,6 +132,7 @@ class ParsingCollator(WordCollator):
         if any(example.get("constituents") is not None for example in examples):
             batch["constituents"] = _constituents(examples)
         trees = [example for example in examples if example.get("sentence_starts") is None]
+        # Running text has no tree for the teacher to score.
         if trees and f"{TEACHER}input_ids" in trees[0]:
             batch["teacher"] = WordCollator(self.pad_token_id)(list(map(_for_teacher, trees)))
         return batch

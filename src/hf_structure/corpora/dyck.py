@@ -63,6 +63,7 @@ class DyckLanguage:
         word = []
         open_kinds = []
         state = (0, False)
+        # Each step is drawn in proportion to its number of continuations, so that all words are equally likely.
         for left in reversed(range(2 * pairs)):
             ways = {after: self._ways_of(left).get(after, 0) for after in self._next(*state)}
             state = _choose(ways, rng)
@@ -84,6 +85,7 @@ class DyckLanguage:
 
     def _next(self, height: int, reached: bool) -> list[tuple[int, bool]]:
         """States that may follow a state of this many open brackets, in which `min_depth` was `reached` or not."""
+        # `reached` stays true once the depth was reached, whatever follows.
         opened = [(height + 1, reached or height + 1 >= self.min_depth)] if height < self.max_depth else []
         return opened + ([(height - 1, reached)] if height else [])
 
@@ -91,6 +93,7 @@ class DyckLanguage:
 def _choose(ways: dict[tuple[int, bool], int], rng: Random) -> tuple[int, bool]:
     number = rng.randrange(sum(ways.values()))
     for state, count in ways.items():
+        # Counts are exact integers of any size: floats would be biased for long words.
         number -= count
         if number < 0:
             return state
@@ -159,6 +162,7 @@ def dependencies(word: Sequence[str]) -> tuple[list[int], list[str]]:
             heads.append(open_indices[-1] + 1)
             relations.append("inside")
         else:
+            # Only one word may be the root of a tree.
             heads.append(1 if index else 0)
             relations.append("next" if index else "root")
         open_indices.append(index)

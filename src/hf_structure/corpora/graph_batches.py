@@ -30,6 +30,7 @@ def add_tapes(batch: dict[str, list], features: TapeFeatures | None = None) -> d
     """
     sizes = [len(words) for words in batch["words"]]
     column = [b""] * len(sizes)
+    # Tapes take quadratic memory: sentences are batched by length.
     for rows in token_budget_batches(sizes, _TAPE_BUDGET):
         graphs = pad_graphs([batch["arcs"][row] for row in rows], max(sizes[row] for row in rows))
         for row, tapes in zip(rows, prefix_tapes(graphs, features).numpy(), strict=True):
@@ -68,6 +69,7 @@ class GraphCollator(CausalCollator):
         tapes = torch.zeros(len(examples), len(self.features.names), *graph.shape[1:], dtype=torch.uint8)
         for row, example in enumerate(examples):
             size = max(example["word_ids"]) + 1
+            # Tapes are stored as bytes, because Arrow has no arrays of variable shape.
             stored = np.frombuffer(example["tapes"], dtype=np.uint8).reshape(-1, size, size)  # (features, size, size)
             tapes[row, :, :size, :size] = torch.from_numpy(stored.copy())
         return tapes

@@ -102,6 +102,7 @@ def _cell(row: Mapping[str, Any], column: str, location: str) -> Any:
 
 def _text(row: Mapping[str, Any], column: str, location: str) -> str:
     value = _cell(row, column, location)
+    # Empty cells of data frames are nan: no text.
     return value if isinstance(value, str) else ""
 
 
@@ -109,6 +110,7 @@ def _number(row: Mapping[str, Any], column: str, location: str) -> int:
     value = _cell(row, column, location)
     try:
         number = float(value)
+        # Numbers of data frames and spreadsheets may be floats: 3.0.
         if number != int(number):
             raise ValueError
     except (TypeError, ValueError, OverflowError):
@@ -124,6 +126,7 @@ def _joined(row: Mapping[str, Any], names: Sequence[str], parts: Sequence[str]) 
     for name, part in zip(names, parts, strict=True):
         content = " ".join(part.split())
         if content:
+            # A mark within a word, as in `can/not`, adds no space.
             is_apart = ends_in_space or part[0].isspace()
             text += " " * (bool(text) and is_apart) + content
             ends_in_space = part[-1].isspace()
@@ -152,6 +155,7 @@ def read_item_rows(path: str | os.PathLike) -> Iterator[tuple[str, dict[str, str
     with open_input(path) as file:
         check_encoding(file.peek(), name)
         rows = csv.reader(io.TextIOWrapper(file, "utf-8-sig", newline=""), delimiter=delimiter, strict=True)
+        # A quoted cell may have line breaks: the line of a row is where it begins.
         line = 1
         try:
             names = next(rows, [])
@@ -162,6 +166,7 @@ def read_item_rows(path: str | os.PathLike) -> Iterator[tuple[str, dict[str, str
             for values in rows:
                 if len(values) == len(names):
                     yield f"{name}:{line}", dict(zip(names, values, strict=True))
+                # Blank lines have no cells.
                 elif values:
                     raise DataError(f"{len(values)} columns instead of {len(names)}", name, line)
                 line = rows.line_num + 1

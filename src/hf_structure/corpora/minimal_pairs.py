@@ -79,6 +79,7 @@ class PairLayout:
             key = (*self._groups(row, name, location), _value(row, self.item, location))
             is_good = _value(row, column, location) == good_label
             prefix = self.prefix_good if is_good else self.prefix_bad
+            # Index 0 collects the good sentences, index 1 the bad ones.
             items.setdefault(key, ([], []))[not is_good].append(self._variant(row, self.sentence, prefix, location))
             locations.setdefault(key, location)
         for (*groups, item), (good, bad) in items.items():
@@ -200,6 +201,7 @@ def _read_gold(path: Path) -> Rows:
     a word in it, with the right and a wrong form of this word.
     """
     lines = list(numbered_lines(path))
+    # Sentences end in `<eos>`, which is no word.
     texts = [text.removesuffix("<eos>").split() for _, text in numbered_lines(path.with_suffix(".text"))]
     if len(lines) != len(texts):
         raise DataError(f"{len(lines)} lines, and {len(texts)} in {path.with_suffix('.text').name}", str(path))
@@ -212,6 +214,7 @@ def _read_gold(path: Path) -> Rows:
         before = words[: int(index)]
         after = words[int(index) + 1 :]
         row = {"pattern": pattern, "lemma": lemma, "attractors": attractors, "right": right, "wrong": wrong}
+        # Sentence 0 of a pattern is from the corpus, the others are generated from it.
         row |= {"type": "original" if sentence == "0" else "generated", "prefix": " ".join(before)}
         row |= {f"sentence_{name}": " ".join([*before, row[name], *after]) for name in ("right", "wrong")}
         yield f"{path}:{number}", row

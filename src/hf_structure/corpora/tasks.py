@@ -205,8 +205,10 @@ class TaskCollator:
         batch = self.collator([_append(*pair) for pair in zip(examples, words, strict=True)])
         ends = batch["attention_mask"].sum(1, keepdim=True)
         positions = torch.arange(int(ends.max()))
+        # The word of the class follows the prompt: it is the last one of a row.
         starts = ends - torch.tensor([[len(word)] for word in words])  # (B, 1)
         is_label = (positions < ends) & (positions >= starts)  # (B, seq_len)
+        # Logits are computed only at positions where some row has a label.
         kept = is_label.any(0)  # (seq_len,)
         batch["logits_to_keep"] = kept.nonzero().squeeze(1) - 1
         labels = batch["input_ids"].masked_fill(~is_label, IGNORE_INDEX)[:, kept]  # (B, kept)
@@ -227,6 +229,7 @@ class SentenceCollator(WordCollator):
         batch = super().__call__(examples)
         batch["token_type_ids"] = pad_words([example["token_type_ids"] for example in examples], 0)
         labels = [example["label"] for example in examples]
+        # Scores are floats in all rows, classes are integers.
         dtype = torch.float32 if isinstance(labels[0], float) else torch.long
         return batch | {"labels": torch.tensor(labels, dtype=dtype)}
 

@@ -1,7 +1,7 @@
 """Makes the papers' training and test files from a treebank in sections, as distributed by the LDC."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -28,16 +28,26 @@ def find_sections(folder: str | os.PathLike, sections: Iterable[str], pattern: s
     depths = {section.count("/") + 1 for section in files}
     for parent, _, children in os.walk(folder):
         parts = Path(parent).parts
+        matching = _matching(parent, children, pattern)
         for tail in {"/".join(parts[-depth:]).lower() for depth in depths} & set(names):
-            matching = (child for child in children if fnmatch(child.lower(), pattern.lower()))
-            files[names[tail]].extend(Path(parent, child) for child in matching)
+            files[names[tail]] += matching
     for section, found in files.items():
         if not found:
             raise ValueError(f"{folder}: no file {pattern} in a folder {section}")
-        if len({path.name for path in found}) < len(found):
-            raise ValueError(f"{folder}: several folders of section {section}; name the one that is meant")
-        found.sort(key=lambda path: path.name)
+        files[section] = _sorted_by_name(found, f"{folder}: several folders of section {section}")
     return files
+
+
+def _matching(folder: str, names: Iterable[str], pattern: str) -> list[Path]:
+    # Not `fnmatch` alone: it ignores case on Windows only.
+    return [Path(folder, name) for name in names if fnmatch(name.lower(), pattern.lower())]
+
+
+def _sorted_by_name(paths: Sequence[Path], twice: str) -> list[Path]:
+    """Sorts files of several folders. Raises `ValueError`, with the message `twice`, if two have one name."""
+    if len({path.name for path in paths}) < len(paths):
+        raise ValueError(f"{twice}; name the one that is meant")
+    return sorted(paths, key=lambda path: path.name)
 
 
 def clean_sentences(
@@ -53,15 +63,26 @@ def clean_sentences(
     def new_word(word: str) -> str:
         return normalize_word(unescape_word(word)) if normalize else unescape_word(word)
 
-    if format == "brackets":
-        for tree in read_brackets(path):
-            tree = tree.remove_traces()
-            if tree is not None and not keep_punctuation:
-                tree = tree.remove_punctuation()
-            if tree is not None:
-                tree = tree.strip_functions().map_words(new_word)
-                yield f"{tree}\n", [word for word, _ in tree.leaves()]
-        return
+    read = _clean_brackets if format == "brackets" else _clean_conllu
+    return read(path, new_word, keep_punctuation)
+
+
+def _clean_brackets(
+    path: str | os.PathLike, new_word: Callable[[str], str], keep_punctuation: bool
+) -> Iterator[tuple[str, list[str]]]:
+    for tree in read_brackets(path):
+        # Nothing may be left of a tree: of traces alone, or of punctuation.
+        tree = tree.remove_traces()
+        if tree is not None and not keep_punctuation:
+            tree = tree.remove_punctuation()
+        if tree is not None:
+            tree = tree.strip_functions().map_words(new_word)
+            yield f"{tree}\n", [word for word, _ in tree.leaves()]
+
+
+def _clean_conllu(
+    path: str | os.PathLike, new_word: Callable[[str], str], keep_punctuation: bool
+) -> Iterator[tuple[str, list[str]]]:
     for sentence in read_conllu(path):
         if not keep_punctuation:
             tags = [word.xpos for word in sentence.words]

@@ -1,7 +1,7 @@
 """Arcs above the words of a row: levels, colours, and their ends at the words."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from hf_structure.algorithms.trees import check_arcs, check_heads
@@ -86,20 +86,31 @@ def graph_arcs(
 def _colored(
     pairs: Sequence[tuple[int, int]], labels: Sequence[str] | None, probabilities: Sequence[float | None] | None
 ) -> list[Arc]:
-    """Gives each arc the first colour that no earlier arc has that it crosses; the first colour if all are taken."""
+    """Makes arcs, and gives each the first colour that no earlier arc has that it crosses."""
+    arcs = _uncolored(pairs, labels, probabilities)
+    for arc, others in zip(arcs, _crossings(arcs), strict=True):
+        arc.crosses = bool(others)
+        arc.color = _first_unused({arcs[other].color for other in others if other < arc.index})
+    return arcs
+
+
+def _uncolored(
+    pairs: Sequence[tuple[int, int]], labels: Sequence[str] | None, probabilities: Sequence[float | None] | None
+) -> list[Arc]:
     labels = [""] * len(pairs) if labels is None else labels
     values = [None] * len(pairs) if probabilities is None else probabilities
     # If a model has given probabilities, an arc without one was attached by rule.
     guessed = any(value is not None for value in values)
-    arcs = [
-        Arc(i, head, word, labels[i] or ("" if head else "root"), values[i], guessed and values[i] is None)
-        for i, (head, word) in enumerate(pairs)
-    ]
-    for arc, others in zip(arcs, _crossings(arcs), strict=True):
-        arc.crosses = bool(others)
-        used = {arcs[other].color for other in others if other < arc.index}
-        arc.color = next((color for color in range(len(ARC_COLORS)) if color not in used), 0)
+    arcs = []
+    for i, (head, word) in enumerate(pairs):
+        label = labels[i] if head else labels[i] or "root"
+        arcs.append(Arc(i, head, word, label, values[i], restored=guessed and values[i] is None))
     return arcs
+
+
+def _first_unused(used: Collection[int]) -> int:
+    """The first colour that is not used; the first of all if every colour is."""
+    return next((color for color in range(len(ARC_COLORS)) if color not in used), 0)
 
 
 def _crossings(arcs: Sequence[Arc]) -> list[list[int]]:
@@ -137,6 +148,7 @@ class ArcDrawing:
 
     def __init__(self, arcs: Sequence[Arc], row: Row, below: bool = False) -> None:
         self.row = row
+        # SVG's y axis points down.
         self.up = -1 if below else 1
         self.parts = stack_parts(arcs, row)
         self.ports = self._ports()

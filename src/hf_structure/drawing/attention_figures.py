@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hf_structure.drawing.arcs import ArcDrawing, Part, graph_arcs
 from hf_structure.drawing.constituency import BracketDrawing, Brackets
-from hf_structure.drawing.figures import new_figure
+from hf_structure.drawing.figures import float_table, name_cells, new_figure
 from hf_structure.drawing.layout import Row, place_words
 from hf_structure.drawing.style import ACCENT, ARC_COLORS, EDGE, INK
 
@@ -37,11 +37,7 @@ class AttentionPanel:
 
     def table(self) -> list[list[float]]:
         """Returns the weights as lists. Raises `ValueError` if they have another shape."""
-        table = [list(map(float, row)) for row in self.weights]
-        size = len(self.tokens)
-        if [len(row) for row in table] != [size] * size:
-            raise ValueError(f"the attention {self.title!r} must have the shape ({size}, {size})")
-        return table
+        return float_table(f"the attention {self.title!r}", self.weights, (len(self.tokens), len(self.tokens)))
 
     def drawing(self) -> ArcDrawing | BracketDrawing | None:
         """Lays out the graph or tree, if there is one."""
@@ -95,6 +91,7 @@ def _boxes(
     for label, side in zip(labels, sides, strict=True):
         boxes.append((right + label, top - side, side, side))
         right += label + side
+    # The colour bar is as high as the last map.
     boxes.append((right + 0.12, top - sides[-1], 0.12, sides[-1]))
     for own, height in structures:
         bottom -= height
@@ -104,8 +101,7 @@ def _boxes(
 
 def _draw_map(axes: "Axes", panel: AttentionPanel, table: list[list[float]]) -> "AxesImage":
     image = axes.imshow(table, cmap="Blues", vmin=0.0, vmax=1.0)
-    axes.set_xticks(range(len(table)), panel.tokens, rotation=90, parse_math=False, fontsize=9)
-    axes.set_yticks(range(len(table)), panel.tokens, parse_math=False, fontsize=9)
+    name_cells(axes, panel.tokens, panel.tokens, fontsize=9)
     axes.tick_params(length=0)
     axes.spines[:].set_color(EDGE)
     axes.set_title(panel.title, fontsize=11, parse_math=False)
@@ -161,6 +157,7 @@ def _arc_path(part: Part, xs: Sequence[float], drawing: ArcDrawing) -> Any:
     if not part.arc.head:
         return Path([(x, top - 2), (x, 0)])
     start = xs[part.arc.head] + drawing.ports[part.arc.index, part.arc.head]
+    # A short or low arc has smaller corners.
     corner = min(14.0, abs(x - start) / 2, top) * (1 if x > start else -1)
     rise = top - abs(corner)
     return Path(

@@ -254,17 +254,29 @@ def _text_line(opened: list[tuple[int, str]], leaf: tuple[int, str], around: lis
     for number, (end, name) in enumerate([*opened, leaf]):
         under = ""
         if around:
-            outer_end, under = around[-1]
-            if last := end == outer_end:
-                around.pop()
-            line = line + ("──" if last else "┬─") if number else under + ("╰─" if last else "├─")
-            under += "  " if last else "│ "
+            line, under = _branch(line, around, end, first=not number)
         name = f" {name}" if name and line else name
         if number < len(opened):
             name += " ─" if name else ""
             around.append((end, under + " " * text_cells(name)))
         line += name
     return line
+
+
+def _branch(line: str, around: list[tuple[int, str]], end: int, first: bool) -> tuple[str, str]:
+    """
+    Draws the branch to a child that ends at word `end`, from the innermost constituent around it, which is removed if
+    the child is its last. Returns the line, and what stands before the lines below it.
+    """
+    outer_end, under = around[-1]
+    last = end == outer_end
+    if last:
+        around.pop()
+    if first:
+        line = under + ("╰─" if last else "├─")
+    else:
+        line += "──" if last else "┬─"
+    return line, under + ("  " if last else "│ ")
 
 
 def _in_order(

@@ -119,22 +119,19 @@ def dependency_text(
     """
     check_lengths(words, tags=tags, lemmas=lemmas)
     arcs = tree_arcs(words, heads, labels, probabilities)
+    columns = [list(column) for column in (lemmas, tags) if column is not None]
+    heads_of_words = [_head_cell(arc, words) for arc in arcs]
     # Unlabelled trees have one label, `root`, which needs no column of its own.
-    labelled = any(arc.label for arc in arcs if arc.head)
-    head_cells = []
-    for arc in arcs:
-        if arc.head:
-            head_cells.append(f"← {arc.head} {words[arc.head - 1]}")
-        else:
-            head_cells.append("" if labelled else arc.label)
-    return text_rows(
-        words,
-        draw_text_arcs(arcs, len(words)),
-        *(list(column) for column in (lemmas, tags) if column is not None),
-        [arc.label if labelled else "" for arc in arcs],
-        head_cells,
-        [_note(arc) for arc in arcs],
-    )
+    if any(arc.label for arc in arcs if arc.head):
+        columns += [[arc.label for arc in arcs], heads_of_words]
+    else:
+        columns.append([cell or arc.label for cell, arc in zip(heads_of_words, arcs, strict=True)])
+    return text_rows(words, draw_text_arcs(arcs, len(words)), *columns, list(map(_note, arcs)))
+
+
+def _head_cell(arc: Arc, words: Sequence[str]) -> str:
+    """Number and form of an arc's head; empty for a root word."""
+    return f"← {arc.head} {words[arc.head - 1]}" if arc.head else ""
 
 
 def graph_text(

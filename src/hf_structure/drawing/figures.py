@@ -4,7 +4,7 @@ Figures of model predictions, as `matplotlib.figure.Figure`, to show in a notebo
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import cycle
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
     from matplotlib.legend import Legend
+    from matplotlib.lines import Line2D
+
+MARKERS = "osD^vPX"  # of lines, in order
 
 
 def plot_marginals(
@@ -110,6 +113,7 @@ def plot_relation_weights(weights: Any, relations: Sequence[str] = ("parent", "d
     axes = figure.add_subplot()
     image = _grouped_map(axes, layers, separation=5, cmap="Blues", vmin=0.0, vmax=1.0)
     axes.set_yticks(range(len(layers)), _numbers(len(layers)))
+    # Heads are numbered below, relations are named above the cells.
     names = axes.secondary_xaxis("top")
     names.set_xticks(range(width), list(relations) * heads, rotation=90, parse_math=False)
     names.tick_params(length=0)
@@ -134,13 +138,10 @@ def plot_head_types(correlations: Mapping[str, Any], labels: Sequence[str], titl
     Raises `ValueError` without correlations, and if their shapes differ.
     """
     tables = {name: [[[*map(float, layer)] for layer in row] for row in rows] for name, rows in correlations.items()}
-    sizes = {tuple(map(len, row)) for rows in tables.values() for row in rows}  # heads of each layer
-    layers = len(next(iter(sizes), ()))
-    heads = max(map(max, filter(None, sizes)), default=0)
-    if not heads or sizes != {(heads,) * layers} or any(len(rows) != len(labels) for rows in tables.values()):
-        raise ValueError(f"correlations must have one shape ({len(labels)}, layers, heads)")
+    layers, heads = _layers_and_heads(tables.values(), len(labels))
     figure = new_figure(1.8 + 0.17 * layers * heads, len(tables) * (0.9 + 0.17 * len(labels)) + 0.4)
     for axes, (name, rows) in zip(figure.subplots(len(tables), 1, squeeze=False)[:, 0], tables.items(), strict=True):
+        # Cells that are nan are not drawn: the background shows.
         axes.set_facecolor("#d0d4d9")
         image = _grouped_map(axes, rows, separation=2.5, cmap="RdBu", vmin=-1.0, vmax=1.0, aspect="auto")
         axes.set_yticks(range(len(labels)), labels, fontsize=8, parse_math=False)
@@ -148,6 +149,16 @@ def plot_head_types(correlations: Mapping[str, Any], labels: Sequence[str], titl
     figure.suptitle(title, parse_math=False)
     figure.colorbar(image, ax=figure.axes, label="Pearson correlation", shrink=0.6)
     return figure
+
+
+def _layers_and_heads(tables: Collection[list[list[list[float]]]], rows: int) -> tuple[int, int]:
+    """Returns the sizes that all tables share. Raises `ValueError` unless their shape is `(rows, layers, heads)`."""
+    sizes = {tuple(map(len, row)) for table in tables for row in table}  # heads of each layer
+    layers = len(next(iter(sizes), ()))
+    heads = max(map(max, filter(None, sizes)), default=0)
+    if not heads or sizes != {(heads,) * layers} or any(len(table) != rows for table in tables):
+        raise ValueError(f"correlations must have one shape ({rows}, layers, heads)")
+    return layers, heads
 
 
 def plot_class_scores(
@@ -169,13 +180,12 @@ def plot_class_scores(
             raise ValueError(f"{len(values)} scores of {name} for {len(classes)} classes")
     figure = new_figure(5.0, 3.6)
     axes = figure.add_subplot()
-    for (name, values), marker in zip(scores.items(), cycle("osD^vPX")):
+    for (name, values), marker in zip(scores.items(), cycle(MARKERS)):
         heights = [math.nan if value is None else 100 * value for value in values]
         axes.plot(range(len(classes)), heights, marker=marker, markersize=5, linewidth=1.4, label=name)
     axes.set_xticks(range(len(classes)), classes, parse_math=False)
     axes.set(xlabel=xlabel, ylabel=ylabel)
-    axes.grid(axis="y", color=EDGE)
-    axes.spines[["top", "right"]].set_visible(False)
+    open_frame(axes)
     as_written(axes.legend(frameon=False))
     return figure
 
@@ -194,31 +204,42 @@ def plot_curves(
 
     Raises `ValueError` without panels, or for a model without values.
     """
-    if not panels or not all(
-        points and all(points.values()) for curves in panels.values() for points in curves.values()
-    ):
-        raise ValueError("there must be a panel, and of every model a value")
+    _check_curves(panels)
     figure = new_figure(3.4 * len(panels) + 1.2, 3.2)
     names = dict.fromkeys(name for curves in panels.values() for name in curves)
-    styles = dict(zip(names, cycle("osD^vPX"), strict=False))
+    # A model has the same colour and marker in all panels.
+    styles = {name: (f"C{number}", marker) for number, (name, marker) in enumerate(zip(names, cycle(MARKERS)))}
     for axes, (title, curves) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
-        for number, (name, marker) in enumerate(styles.items()):
-            if points := curves.get(name):
-                sizes, values = zip(*sorted(points.items()), strict=True)
-                means = list(map(mean, values))
-                color = f"C{number}"
-                axes.plot(sizes, means, marker, ls="-", color=color, label=name)
-                # A single run has no deviation: nan draws no bar.
-                deviations = [stdev(each) if len(each) > 1 else math.nan for each in values]
-                axes.errorbar(sizes, means, deviations, fmt="none", ecolor=color, capsize=3)
+        for name, style in styles.items():
+            if name in curves:
+                _draw_curve(axes, name, curves[name], *style)
         axes.set_xscale("log" if log else "linear")
         axes.set(xlabel=xlabel, title=title)
-        axes.grid(axis="y", color=EDGE)
-        axes.spines[["top", "right"]].set_visible(False)
-    lines = [line for axes in figure.axes for line in axes.lines if line.get_label() in names]
-    handles = {str(line.get_label()): line for line in lines}
-    as_written(figure.legend(list(handles.values()), list(handles), loc="outside right center", frameon=False))
+        open_frame(axes)
+    # One entry for each model, although its curve may be in several panels.
+    curves = {str(line.get_label()): line for line in _lines(figure) if line.get_label() in names}
+    as_written(figure.legend(list(curves.values()), list(curves), loc="outside right center", frameon=False))
     return figure
+
+
+def _lines(figure: "Figure") -> list["Line2D"]:
+    return [line for axes in figure.axes for line in axes.lines]
+
+
+def _check_curves(panels: Mapping[str, Mapping[str, Mapping[float, Sequence[float]]]]) -> None:
+    models = [points for curves in panels.values() for points in curves.values()]
+    if not panels or not all(points and all(points.values()) for points in models):
+        raise ValueError("there must be a panel, and of every model a value")
+
+
+def _draw_curve(axes: "Axes", name: str, points: Mapping[float, Sequence[float]], color: str, marker: str) -> None:
+    """Draws a line through the means of the runs at each size, with their deviations."""
+    sizes, values = zip(*sorted(points.items()), strict=True)
+    means = list(map(mean, values))
+    axes.plot(sizes, means, marker, ls="-", color=color, label=name)
+    # A single run has no deviation: nan draws no bar.
+    deviations = [stdev(each) if len(each) > 1 else math.nan for each in values]
+    axes.errorbar(sizes, means, deviations, fmt="none", ecolor=color, capsize=3)
 
 
 def _grouped_map(axes: "Axes", rows: list[list[list[float]]], separation: float, **options: Any) -> "AxesImage":
@@ -244,9 +265,7 @@ def _heat_map(
     restored: Sequence[int] = (),
 ) -> "Figure":
     """Draws probabilities between 0 and 1, words in rows. `restored` rows were set by rule."""
-    rows = [list(map(float, row)) for row in values]
-    if [len(row) for row in rows] != [len(columns)] * len(words):
-        raise ValueError(f"{name} of {len(words)} words must have the shape ({len(words)}, {len(columns)})")
+    rows = float_table(f"{name} of {len(words)} words", values, (len(words), len(columns)))
     size = 2.0 + 0.32 * len(words)
     figure = new_figure(size + 1.2, size)
     axes = figure.add_subplot()
@@ -255,13 +274,33 @@ def _heat_map(
         # A rule has no distribution: the cells stay white.
         rows[row] = [math.nan] * len(columns)
     image = axes.imshow(rows, cmap="Blues", vmin=0.0, vmax=1.0)
-    axes.set_xticks(range(len(columns)), columns, rotation=90, parse_math=False)
-    axes.set_yticks(range(len(words)), words, parse_math=False)
+    name_cells(axes, columns, words)
     axes.set_xlabel(label)
     axes.set_ylabel("dependent")
     axes.set_title(title)
     figure.colorbar(image, shrink=0.8, label="probability")
     return figure
+
+
+def float_table(name: str, values: Any, shape: tuple[int, int]) -> list[list[float]]:
+    """Converts an array to lists of numbers. Raises `ValueError`, with the `name`, if it has another shape."""
+    table = [list(map(float, row)) for row in values]
+    rows, columns = shape
+    if [len(row) for row in table] != [columns] * rows:
+        raise ValueError(f"{name} must have the shape {shape}")
+    return table
+
+
+def name_cells(axes: "Axes", columns: Sequence[str], rows: Sequence[str], **options: Any) -> None:
+    """Names the columns, vertically, and the rows of a heat map; options are for the texts."""
+    axes.set_xticks(range(len(columns)), columns, rotation=90, parse_math=False, **options)
+    axes.set_yticks(range(len(rows)), rows, parse_math=False, **options)
+
+
+def open_frame(axes: "Axes") -> None:
+    """Draws a horizontal grid, and no frame at the top and at the right."""
+    axes.grid(axis="y", color=EDGE)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def as_written(legend: "Legend") -> None:

@@ -4,8 +4,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hf_structure.drawing.figures import as_written, new_figure
-from hf_structure.drawing.style import EDGE, INK, MUTED
+from hf_structure.drawing.figures import as_written, name_cells, new_figure, open_frame
+from hf_structure.drawing.style import INK, MUTED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,9 +32,7 @@ def plot_tapes(words: Sequence[str], tapes: Any, features: "TapeFeatures") -> "F
     """
     size = len(words) + 1
     names = features.names
-    tables = [[list(map(int, row)) for row in table] for table in tapes]
-    if len(tables) != len(names) or any([len(row) for row in table] != [size] * size for table in tables):
-        raise ValueError(f"tapes of {size - 1} words must have the shape ({len(names)}, {size}, {size})")
+    tables = _tables(tapes, (len(names), size, size))
     across = size <= BESIDE
     side = 1.4 + 0.36 * size
     shape = (1, len(names)) if across else (len(names), 1)
@@ -47,6 +45,14 @@ def plot_tapes(words: Sequence[str], tapes: Any, features: "TapeFeatures") -> "F
         axes.set_xlabel(meaning, fontsize=8, color=MUTED)
         axes.set_ylabel("after" if number == 0 or not across else "")
     return figure
+
+
+def _tables(tapes: Any, shape: tuple[int, int, int]) -> list[list[list[int]]]:
+    count, rows, columns = shape
+    tables = [[list(map(int, row)) for row in table] for table in tapes]
+    if len(tables) != count or any([len(row) for row in table] != [columns] * rows for table in tables):
+        raise ValueError(f"tapes of {rows - 1} words must have the shape {shape}")
+    return tables
 
 
 def _meaning(name: str, features: "TapeFeatures") -> str:
@@ -69,14 +75,18 @@ def _draw_tape(axes: "Axes", words: Sequence[str], table: list[list[int]]) -> No
         axes.imshow(rows, cmap="Blues", vmin=0, vmax=highest * 1.25)
     for i in range(len(rows)):
         for j, value in enumerate(table[i + 1][: i + 2]):
-            color = INK if value else MUTED
-            if value > 0.7 * highest:
-                color = "white"
+            color = _text_color(value, highest)
             axes.text(j, i, str(value), ha="center", va="center", fontsize=8, color=color)
-    axes.set_xticks(range(len(words) + 1), ["root", *words], rotation=90, parse_math=False)
-    axes.set_yticks(range(len(words)), words, parse_math=False)
+    name_cells(axes, ["root", *words], words)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
+
+
+def _text_color(value: int, highest: int) -> str:
+    """Colour of a value in a cell, which is the darker the closer the value is to the highest one."""
+    if value > 0.7 * highest:
+        return "white"
+    return INK if value else MUTED
 
 
 def plot_circuits(scores: Mapping[str, Mapping[str, float]]) -> "Figure":
@@ -93,24 +103,28 @@ def plot_circuits(scores: Mapping[str, Mapping[str, float]]) -> "Figure":
     circuits = list(dict.fromkeys(circuit for row in scores.values() for circuit in row))
     if not circuits:
         raise ValueError("there are no scores of circuits to draw")
-    for name, row in scores.items():
-        for circuit, value in row.items():
-            if not 0 <= value <= 1:
-                raise ValueError(f"the score of {name} for {circuit} is {value}, not between 0 and 1")
+    _check_shares(scores)
     width = 0.8 / len(scores)
     figure = new_figure(1.2 + len(circuits) * (0.7 + 0.3 * len(scores)), 3.6)
     axes = figure.add_subplot()
     for number, (name, row) in enumerate(scores.items()):
         shown = [index for index, circuit in enumerate(circuits) if circuit in row]
+        # The bars of a circuit are centred on its tick.
         xs = [index + (number - (len(scores) - 1) / 2) * width for index in shown]
         heights = [100 * row[circuits[index]] for index in shown]
         bars = axes.bar(xs, heights, 0.92 * width, color=COLORS[number % len(COLORS)], label=name)
         axes.bar_label(bars, fmt="%.0f", fontsize=7, color=MUTED, padding=1)
     axes.set_xticks(range(len(circuits)), [textwrap.fill(name, 14) for name in circuits], parse_math=False)
     axes.set(ylabel="score", ylim=(0, 105))
-    axes.grid(axis="y", color=EDGE)
+    open_frame(axes)
     axes.set_axisbelow(True)
     axes.tick_params(axis="x", length=0)
-    axes.spines[["top", "right"]].set_visible(False)
     as_written(figure.legend(loc="outside upper right", ncols=min(len(scores), 4), frameon=False))
     return figure
+
+
+def _check_shares(scores: Mapping[str, Mapping[str, float]]) -> None:
+    for name, row in scores.items():
+        for circuit, value in row.items():
+            if not 0 <= value <= 1:
+                raise ValueError(f"the score of {name} for {circuit} is {value}, not between 0 and 1")

@@ -93,27 +93,35 @@ def sentence_svg(
     numbered from 1, are pale: the model did not see them.
     """
     check_lengths(words, tags=tags)
-    if width is not None and not width > 0:
-        raise ValueError(f"the width of a picture must be positive, not {width}")
+    _check_width(width)
+    tags = tags or ()
     structures = [above, below] if below else [above]
-    rows = break_rows(words, structures, tags or (), width)
+    rows = break_rows(words, structures, tags, width)
     drawings = [[structure(row) for structure in structures] for row in rows]
-    rows_xs = [place_words(words, row, each, tags or ()) for row, each in zip(rows, drawings, strict=True)]
-    right = max(each[-1] for each in rows_xs)
+    rows_xs = [place_words(words, row, each, tags) for row, each in zip(rows, drawings, strict=True)]
+    right = max(xs[-1] for xs in rows_xs)
+    tags_height = TAG_SIZE + 7 if tags else 0
     elements = []
     bottom = MARGIN - ROW_GAP
     for row, drawn, xs in zip(rows, drawings, rows_xs, strict=True):
         xs = _stretched(xs, right, row)
         top = bottom + ROW_GAP + drawn[0].height
-        bottom = top + 4 + WORD_SIZE + (TAG_SIZE + 7 if tags else 0)
+        bottom = top + 4 + WORD_SIZE + tags_height
         elements += [
             *drawn[0].draw(xs, top),
             *_texts(words, row, xs, top + 4 + WORD_SIZE, WORD_SIZE, restored),
-            *_texts(tags or (), row, xs, top + 11 + WORD_SIZE + TAG_SIZE, TAG_SIZE),
-            *(drawn[1].draw(xs, bottom + 7) if below else []),
+            *_texts(tags, row, xs, top + 11 + WORD_SIZE + TAG_SIZE, TAG_SIZE),
         ]
-        bottom += 7 + drawn[1].height if below else 0
+        for mirrored in drawn[1:]:
+            elements += mirrored.draw(xs, bottom + 7)
+            bottom += 7 + mirrored.height
     return svg_picture(words, (right, bottom + MARGIN), elements)
+
+
+def _check_width(width: float | None) -> None:
+    # Not `width <= 0`: nan is no width either.
+    if width is not None and not width > 0:
+        raise ValueError(f"the width of a picture must be positive, not {width}")
 
 
 def break_rows(

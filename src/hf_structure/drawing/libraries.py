@@ -33,9 +33,7 @@ def dependency_to_nltk(
     coarse = columns.get("upos") or columns.get("xpos") or unknown
     fine = columns.get("xpos") or coarse
     fields = (columns.get("lemma") or unknown, coarse, fine, columns.get("feats") or unknown)
-    relations = [
-        label if head else "ROOT" for head, label in zip(heads, labels or [UNLABELLED] * len(heads), strict=True)
-    ]
+    relations = _relations(heads, labels)
     rows = zip(range(1, len(words) + 1), words, *fields, heads, relations, unknown, unknown, strict=True)
     # nltk reads dependency trees only as text, in the ten columns of CoNLL.
     lines = ("\t".join("_" if value in (None, "") else str(value) for value in row) for row in rows)
@@ -64,12 +62,17 @@ def dependency_to_spacy(
         raise ImportError("to_spacy needs spaCy: pip install 'hf_structure[spacy]'") from error
     # In spaCy, heads are indices from 0, and a root word is its own head.
     indices = [head - 1 if head else index for index, head in enumerate(heads)]
-    names = [label if head else "ROOT" for head, label in zip(heads, labels or [UNLABELLED] * len(heads), strict=True)]
     spaces = [True] * len(words) if spaces is None else spaces
     vocab = vocab_of(vocab) if isinstance(vocab, str) else vocab
-    document = Doc(vocab, words=list(words), spaces=list(spaces), heads=indices, deps=names)
+    document = Doc(vocab, words=list(words), spaces=list(spaces), heads=indices, deps=_relations(heads, labels))
     set_columns(list(document), columns)
     return document
+
+
+def _relations(heads: Sequence[int], labels: Sequence[str] | None) -> list[str]:
+    """Relations as both libraries name them: a root word has `ROOT`."""
+    labels = labels or [UNLABELLED] * len(heads)
+    return [label if head else "ROOT" for head, label in zip(heads, labels, strict=True)]
 
 
 def set_columns(tokens: Sequence["Token"], columns: Mapping[str, Sequence[Any]]) -> None:

@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Iterable
 from functools import partial
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -82,6 +83,7 @@ def export(
 def _save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, folder: Path) -> PreTrainedConfig:
     """Saves a model and its tokenizer."""
     _check_family(model.config)
+    # Only registered classes can be named in `auto_map`.
     if type(model) not in model_classes(type(model.config)).values():
         raise ValueError(f"{type(model).__name__} is not registered with any Auto class of transformers")
     tokenizer = tokenizer or own_tokenizer(model)
@@ -107,6 +109,7 @@ def _copy(model: str | Path, tokenizer: PreTrainedTokenizerBase | None, folder: 
 
 def _check_family(config: PreTrainedConfig) -> None:
     name = type(config).__name__
+    # Checked first, for a better message: transformers' classes are not in the registry either.
     if type(config).__module__.startswith("transformers."):
         raise ValueError(f"{name} is a class of transformers itself, which loads such models without any code")
     if not is_registered(type(config)):
@@ -168,17 +171,27 @@ def _defined(name: Name, packages: set[str]) -> Name:
     """
     package, own = name
     spec = find_spec(package) if package.split(".")[0] in packages else None
-    if spec is None or spec.submodule_search_locations is None:  # a module: it defines its names
+    # A module, which is no package, defines its names.
+    if spec is None or spec.submodule_search_locations is None:
         return name
-    origin = Path(spec.origin or "")
-    files = [origin, origin.with_suffix(".pyi")] if spec.has_location else []  # names of lazy packages are in the stub
-    source = "\n".join(file.read_text("utf-8") for file in files if file.is_file())
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                if own == (alias.asname or alias.name):
-                    source = resolve_name("." * node.level + node.module, package)
-                    return _defined((source, alias.name), packages)
+    imported = _imports(spec, package).get(own)
+    if imported is not None:
+        return _defined(imported, packages)
     if find_spec(f"{package}.{own}") is not None:
         raise ValueError(f"{package}.{own} is a module: write 'from {package}.{own} import ...', with what it defines")
     raise ValueError(f"{package} does not say where {own} is defined: write 'from {package}.... import {own}'")
+
+
+def _imports(spec: ModuleSpec, package: str) -> dict[str, Name]:
+    """Maps the names that a package imports to the module, and the name there, from which each is imported."""
+    origin = Path(spec.origin or "")
+    # Lazy packages list the names that they import in the stub.
+    files = [origin, origin.with_suffix(".pyi")] if spec.has_location else []
+    source = "\n".join(file.read_text("utf-8") for file in files if file.is_file())
+    found: dict[str, Name] = {}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            module = resolve_name("." * node.level + node.module, package)
+            for alias in node.names:
+                found.setdefault(alias.asname or alias.name, (module, alias.name))
+    return found

@@ -118,7 +118,11 @@ class StructureLMScorer(IncrementalLMScorer):
             raise ValueError("sums over graphs give no ranks and no correction for the beginnings of words")
         if prob and base_two:
             raise ValueError("probabilities have no base: choose prob or base_two")
-        encoded, offsets = batch
+        scores = [_converted(log_probs, prob, base_two) for log_probs in self._log_probs(*batch)]
+        return scores if return_tensors else [score.tolist() for score in scores]
+
+    def _log_probs(self, encoded: BatchEncoding, offsets: Sequence[int]) -> list[torch.Tensor]:
+        """Log-probabilities of the tokens of each text, in nats, summed over graphs, without the first `offset`."""
         mask = encoded["attention_mask"].bool()
         rows = running_text_log_probs(
             cast(PreTrainedModel, self.model),
@@ -127,12 +131,14 @@ class StructureLMScorer(IncrementalLMScorer):
             beam_size=self.beam_size,
             max_tokens=self.max_tokens,
         )
-        scores = [torch.tensor(row[offset:], dtype=torch.float32) for row, offset in zip(rows, offsets, strict=True)]
-        if base_two:
-            scores = [score / math.log(2) for score in scores]
-        elif prob:
-            scores = [score.exp() for score in scores]
-        return scores if return_tensors else [score.tolist() for score in scores]
+        return [torch.tensor(row[offset:], dtype=torch.float32) for row, offset in zip(rows, offsets, strict=True)]
+
+
+def _converted(log_probs: torch.Tensor, prob: bool, base_two: bool) -> torch.Tensor:
+    """Converts log-probabilities in nats to probabilities, or to logarithms to base 2, or returns them as they are."""
+    if prob:
+        return log_probs.exp()
+    return log_probs / math.log(2) if base_two else log_probs
 
 
 class StructureMaskedLMScorer(MaskedLMScorer):

@@ -87,6 +87,7 @@ class StructureParser(Pipe):
         given = [_as_dictionary(tokens) for each in sentences for tokens in each]
         parses = self.parser(given)
         _warn_of_long([len(each["words"]) for each, parsed in zip(given, parses, strict=True) if parsed is None])
+        # Parses are in the order of the sentences of all documents.
         rest = iter(parses)
         return [
             _annotate(doc, [(tokens, next(rest)) for tokens in each])
@@ -105,16 +106,19 @@ class StructureParser(Pipe):
             for doc, own in unknown:
                 own += _grouped(doc, sentence_spans(doc.text, line_breaks))
         else:
-            # Models find sentences within paragraphs; empty lines always end one.
-            paragraphs = [
-                (own, tokens)
-                for doc, own in unknown
-                for tokens in _grouped(doc, paragraph_spans(doc.text, line_breaks))
-            ]
-            found = self.parser.sentence_starts([[token.text for token in tokens] for _, tokens in paragraphs])
-            for (own, tokens), starts in zip(paragraphs, found, strict=True):
-                own += _parted(tokens, starts)
+            self._segment(unknown)
         return sentences
+
+    def _segment(self, documents: Sequence[tuple[Doc, list[list[Token]]]]) -> None:
+        """Adds the sentences that the model finds in documents, all at once, to the list of each."""
+        paragraphs: list[tuple[list[list[Token]], list[Token]]] = []
+        for doc, sentences in documents:
+            # Models find sentences within paragraphs; empty lines always end one.
+            spans = paragraph_spans(doc.text, self.parser.options.line_breaks)
+            paragraphs += [(sentences, tokens) for tokens in _grouped(doc, spans)]
+        found = self.parser.sentence_starts([[token.text for token in tokens] for _, tokens in paragraphs])
+        for (sentences, tokens), starts in zip(paragraphs, found, strict=True):
+            sentences += _parted(tokens, starts)
 
 
 # Words and batches are spaCy's, and a document has one tree per sentence.
@@ -189,11 +193,9 @@ def _warn_of_long(lengths: Sequence[int]) -> None:
 
 
 def _annotate(doc: Doc, parses: Iterable[tuple[Sequence[Token], Parse | None]]) -> Doc:
-    """
-    Sets heads, relations and predicted columns; none for sentences without a parse. The head of white space is the
-    word before it, or at the beginning the word after it.
-    """
+    """Sets heads, relations and predicted columns; none for sentences without a parse."""
     unlabelled = doc.vocab.strings.add(UNLABELLED)
+    # A word without a parse is its own head, as spaCy's roots are.
     heads = list(range(len(doc)))
     relations = [unlabelled] * len(doc)
     for tokens, parsed in parses:
@@ -207,11 +209,16 @@ def _annotate(doc: Doc, parses: Iterable[tuple[Sequence[Token], Parse | None]]) 
             heads[token.i] = tokens[word.head - 1].i if word.head else token.i
             relations[token.i] = doc.vocab.strings.add((word.relation or UNLABELLED) if word.head else "ROOT")
         tree.set_columns(tokens)
-    words = [token.i for token in doc if not token.is_space]
-    for token in doc:
-        if token.is_space and words:
-            heads[token.i] = words[max(bisect_right(words, token.i) - 1, 0)]
+    _attach_spaces(doc, heads)
     # As one array: heads that are set one by one are no tree in between.
     offsets = np.array(heads, dtype=np.int64) - np.arange(len(doc))
     columns = np.stack([offsets.astype(np.uint64), np.array(relations, dtype=np.uint64)], axis=1)
     return doc.from_array([HEAD, DEP], cast(Any, columns))  # the stub knows signed ones only
+
+
+def _attach_spaces(doc: Doc, heads: list[int]) -> None:
+    """Attaches white space to the word before it, or at the beginning to the word after it."""
+    words = [token.i for token in _words(doc)]
+    for token in doc:
+        if token.is_space and words:
+            heads[token.i] = words[max(bisect_right(words, token.i) - 1, 0)]

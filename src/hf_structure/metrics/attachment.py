@@ -143,12 +143,7 @@ def word_matches(
     Compares heads like [`attachment_scores`], with the same arguments and errors, but returns the matches of each
     sentence. A sentence may have no word to score.
     """
-    if undirected not in UNDIRECTED:
-        raise ValueError(f"undirected must be one of {', '.join(UNDIRECTED)}, not {undirected!r}")
-    if isinstance(ignore_labels, str):
-        raise ValueError(f"ignore_labels must be a collection of labels, not the string {ignore_labels!r}")
-    if ignore_labels and gold_labels is None:
-        raise ValueError("ignore_labels needs gold labels")
+    _check_conventions(ignore_labels, undirected, gold_labels is not None)
     is_labelled = predicted_labels is not None and gold_labels is not None
     scores = SCORES if is_labelled else UNLABELLED
     columns = _aligned((predicted, gold, predicted_labels, gold_labels, keep))
@@ -163,14 +158,19 @@ def word_matches(
         gold_arcs = _arcs(gold_heads, true_labels, words, universal_labels)
         right = {}
         for score in scores:
-            found = _view(arcs, score)
-            expected = _view(gold_arcs, score)
-            if undirected == "words" and score in ("uuas", "ulas"):
-                right[score] = _right_words(words, found, expected)
-            else:
-                right[score] = _found_arcs(words, found, expected)
+            compare = _right_words if undirected == "words" and score in ("uuas", "ulas") else _found_arcs
+            right[score] = compare(words, _view(arcs, score), _view(gold_arcs, score))
         pairs = right["uuas"] if undirected == "pairs" else set(_view(gold_arcs, "uuas"))
         yield WordMatches(right, len(pairs))
+
+
+def _check_conventions(ignore_labels: Collection[str], undirected: str, has_gold_labels: bool) -> None:
+    if undirected not in UNDIRECTED:
+        raise ValueError(f"undirected must be one of {', '.join(UNDIRECTED)}, not {undirected!r}")
+    if isinstance(ignore_labels, str):
+        raise ValueError(f"ignore_labels must be a collection of labels, not the string {ignore_labels!r}")
+    if ignore_labels and not has_gold_labels:
+        raise ValueError("ignore_labels needs gold labels")
 
 
 def _right_words(words: Sequence[int], found: list[tuple], gold: list[tuple]) -> dict[int, bool]:

@@ -117,15 +117,12 @@ def conll18_scores(
     """
     system = _Text(predicted, "predicted")
     reference = _Text(gold, "gold")
-    if system.characters != reference.characters:
-        characters = zip_longest(system.characters, reference.characters)
-        # Name the first differing character for the message.
-        position = next(index for index, (one, other) in enumerate(characters) if one != other)
-        found = system.show(position)
-        raise ValueError(f"the characters differ: {found} in the prediction, {reference.show(position)} in the gold")
+    _check_same_characters(system, reference)
     pairs = list(_aligned_words(system.words, reference.words))
-    spans = {"Tokens": (system.tokens, reference.tokens), "Sentences": (system.sentences, reference.sentences)}
-    scores = {name: _score(len({*found} & {*right}), len(found), len(right)) for name, (found, right) in spans.items()}
+    scores = {
+        "Tokens": _score_spans(system.tokens, reference.tokens),
+        "Sentences": _score_spans(system.sentences, reference.sentences),
+    }
     words = (system.words, reference.words, [gold_word for _, gold_word in pairs])
     totals = [len(side) for side in words]
     content_totals = [sum(word.is_content for word in side) for side in words]
@@ -136,6 +133,19 @@ def conll18_scores(
         scores |= {name: _score(matched[name], *totals) for name in _TREE_SCORES}
         scores |= {name: _score(matched[name], *content_totals) for name in _CONTENT_SCORES}
     return scores
+
+
+def _check_same_characters(system: "_Text", reference: "_Text") -> None:
+    if system.characters != reference.characters:
+        characters = zip_longest(system.characters, reference.characters)
+        # Name the first differing character for the message.
+        position = next(index for index, (one, other) in enumerate(characters) if one != other)
+        found = system.show(position)
+        raise ValueError(f"the characters differ: {found} in the prediction, {reference.show(position)} in the gold")
+
+
+def _score_spans(found: Sequence[tuple[int, int]], gold: Sequence[tuple[int, int]]) -> AlignedScore:
+    return _score(len({*found} & {*gold}), len(found), len(gold))
 
 
 def _score(matched: int, predicted: int, gold: int, aligned: int | None = None) -> AlignedScore:
@@ -180,6 +190,7 @@ class _Text:
             if not in_token:
                 form = _SPACES.sub("", form)
                 self._add_token(form, (number, sentence, token.id))
+            # The line of a multi-word token, `2-3`, holds its characters; its words follow.
             if second:
                 last = int(second)
                 continue
@@ -215,6 +226,7 @@ class _Text:
 
 def _set_heads(words: Sequence[_Word], heads: Sequence[str]) -> None:
     for word, head in zip(words, heads, strict=True):
+        # Words without a head, `_`, are treated like roots here; `has_heads` says whether heads are scored.
         if head not in ("0", "_"):
             word.head = words[int(head) - 1]
             if word.relation in FUNCTION_RELATIONS:
@@ -255,6 +267,7 @@ def _take_block(system: deque[_Word], reference: deque[_Word]) -> tuple[list[_Wo
     shared task's evaluator does so, and its numbers depend on it.
     """
     side, other = (reference, system) if reference[0].in_token else (system, reference)
+    # Tokens of the two sides may overlap in a chain, which extends the block.
     reach = side[0].end
     if not other[0].in_token and other[0].start < side[0].start:
         other.popleft()
@@ -287,6 +300,7 @@ def _common_forms(predicted: Sequence[_Word], gold: Sequence[_Word]) -> Iterator
             yield predicted[i], gold[j]
             i += 1
             j += 1
+        # Skipping the gold form loses nothing: keep the predicted one for a later match.
         elif longest[i][j] == longest[i][j + 1]:
             j += 1
         else:
@@ -301,6 +315,7 @@ def _matches(pairs: Iterable[tuple[_Word, _Word]]) -> Counter[str]:
         has_lemma = gold.lemma != "_"
         found = _values(word, gold_of, has_lemma)
         expected = _values(gold, {}, has_lemma)
+        # CLAS, MLAS and BLEX count content words only.
         names = expected if gold.is_content else _TAG_SCORES + _TREE_SCORES
         matched.update(name for name in names if found[name] == expected[name])
     return matched

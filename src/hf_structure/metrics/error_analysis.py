@@ -62,6 +62,7 @@ def error_analysis(
     """
     columns = aligned_columns(predicted, gold)
     conventions = {"keep": keep, "ignore_labels": ignore_labels, "universal_labels": universal_labels}
+    # Without labels, heads are compared.
     right = [match.right.get("las", match.right["uas"]) for match in word_matches(*columns, **conventions)]
     heads, gold_heads, *_ = columns
     sizes = [[sentence_class(len(row))] * len(row) for row in gold_heads]
@@ -82,10 +83,12 @@ def root_distances(heads: Sequence[int]) -> list[int]:
     distances = [0] + [0] * len(heads)
     for word in range(1, len(heads) + 1):
         path = []
+        # Walk up to the root, or to a word whose distance is known; a path longer than the sentence is in a cycle.
         while word and not distances[word] and len(path) <= len(heads):
             path.append(word)
             word = int(heads[word - 1])
         in_cycle = len(path) > len(heads) or distances[word] > len(heads)
+        # Every word is on one path, so that all distances together take linear time.
         for steps, passed in enumerate(reversed(path), start=1):
             distances[passed] = len(heads) + 1 if in_cycle else distances[word] + steps
     return distances[1:]
@@ -128,6 +131,7 @@ def _scores(
         precision = right_predicted[name] / predicted[name] if predicted[name] else 0.0
         recall = right_gold[name] / gold[name] if gold[name] else 0.0
         f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+        # F1 of a class without dependencies would be 0, as if it were parsed wrongly.
         occurs = predicted[name] or gold[name]
         scores.append(f1 if occurs else None)
     return ClassScores(

@@ -82,8 +82,9 @@ class Operation:
     def evaluate(self, table: Table) -> bool | float:
         chain = []
         node = self
+        # A loop, because a long sum is too deep on the left for recursion.
         while isinstance(node, Operation):
-            chain.append(node)  # a loop, because a long sum is too deep on the left for recursion
+            chain.append(node)
             node = node.left
         value = node.evaluate(table)
         for operation in reversed(chain):
@@ -108,6 +109,7 @@ class Formula:
         while nodes:
             node = nodes.pop()
             if isinstance(node, Operation):
+                # The left side is taken from the stack first.
                 nodes += [node.right, node.left]
             elif isinstance(node, Region):
                 found.append(node)
@@ -163,11 +165,13 @@ class _Parser:
         if number == len(LEVELS):
             return self.operand()
         left = self.level(number + 1)
+        # A loop instead of recursion associates to the left.
         while isinstance(self.token, str) and self.token in LEVELS[number]:
             sign = self.token
             position = self.position
             self.advance()
             right = self.level(number + 1)
+            # `|` and `&` join truth values, all other operators numbers.
             joins_truths = number < 2
             if left.is_truth != joins_truths or right.is_truth != joins_truths:
                 sides = "truth values, which comparisons are" if joins_truths else "numbers"
@@ -186,6 +190,7 @@ class _Parser:
         return node
 
     def bracketed(self, closing: str) -> Node:
+        # Without a bound, a hostile formula would exceed the recursion limit.
         if self.depth == MAX_DEPTH:
             raise self.error(f"more than {MAX_DEPTH} brackets within each other")
         self.depth += 1
@@ -205,6 +210,7 @@ def _tokens(text: str) -> Iterator[tuple[Node | str | None, int]]:
     end = 0
     while end < len(text):
         match = _TOKEN.match(text, end)
+        # Errors point at the token, not at the white space before it.
         start = len(text) - len(text[end:].lstrip())
         if match is None:
             raise FormulaError(f"{text[start]!r} does not belong here", text, start)

@@ -41,6 +41,7 @@ def arc_scores(predicted: Iterable[Mapping[str, Any]], gold: Iterable[Mapping[st
     """
     sentences = words = exact = 0
     counts = {"matched": 0, "predicted": 0, "gold": 0}
+    # Both sides may be streams: their lengths are compared at the end.
     for number, pair in enumerate(zip_longest(predicted, gold), start=1):
         if None in pair:
             side, other = ("predicted", "gold") if pair[0] is None else ("gold", "predicted")

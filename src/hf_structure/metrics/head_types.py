@@ -27,6 +27,7 @@ class Moments:
             return
         mean = values.mean(0)
         total = self.count + len(values)
+        # Combining means and deviations of two parts loses no digits, unlike the difference of sums of squares.
         gap = mean - self.mean
         self.squares += ((values - mean) ** 2).sum(0) + gap**2 * self.count * len(values) / total
         self.mean += gap * len(values) / total
@@ -67,10 +68,13 @@ class HeadTypeCorrelation:
         moments = self.by_label[label]
         count = moments.count
         total = self.all.count
+        # A label that all dependencies have does not vary.
         if count == total:
             return np.full(self.all.size, np.nan)
+        # Below this bound a variance is rounding error: the head's weights are constant.
         rounding = total * (4 * np.finfo(np.float64).eps * np.abs(self.all.mean)) ** 2
         squares = np.where(self.all.squares > rounding, self.all.squares, np.nan)
+        # Covariance over both deviations, with the label's own, sqrt(share (1 - share)), cancelled.
         spread = squares * (1 - count / total) / count
         return np.clip((moments.mean - self.all.mean) / np.sqrt(spread), -1.0, 1.0)
 

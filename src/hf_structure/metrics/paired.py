@@ -51,13 +51,19 @@ def mean_scores(several: Sequence[Scores]) -> Scores:
     """
     if not several:
         raise ValueError("there are no scores to take the mean of")
+    return _mean_of_groups(several) if isinstance(several[0], Mapping) else _mean_of_items(several)
+
+
+def _mean_of_groups(several: Sequence[Scores]) -> Scores:
     groups = [scores for scores in several if isinstance(scores, Mapping)]
+    if len(groups) < len(several) or any(set(scores) != set(groups[0]) for scores in groups):
+        raise ValueError("they have not the same groups of items")
+    return {name: mean_scores([scores[name] for scores in groups]) for name in groups[0]}
+
+
+def _mean_of_items(several: Sequence[Scores]) -> Scores:
     items = [scores for scores in several if not isinstance(scores, Mapping)]
-    if isinstance(several[0], Mapping):
-        if items or any(set(scores) != set(groups[0]) for scores in groups):
-            raise ValueError("they have not the same groups of items")
-        return {name: mean_scores([scores[name] for scores in groups]) for name in groups[0]}
-    if groups or any(len(scores) != len(items[0]) for scores in items):
+    if len(items) < len(several) or any(len(scores) != len(items[0]) for scores in items):
         raise ValueError("they have not the same items")
     return [fmean(scores_of_item) for scores_of_item in zip(*items, strict=True)]
 
@@ -68,15 +74,20 @@ def _of_groups(first: Mapping[str, Scores], second: Mapping[str, Scores]) -> Pai
     if not first:
         raise ValueError("there are no items to compare")
     parts = [_of_group(name, first[name], second[name]) for name in first]
-    errors = [part.standard_error for part in parts if part.standard_error is not None]
-    error = math.hypot(*errors) / len(parts) if len(errors) == len(parts) else None
     return PairedDifference(
         first=fmean(part.first for part in parts),
         second=fmean(part.second for part in parts),
         difference=fmean(part.difference for part in parts),
-        standard_error=error,
+        standard_error=_error_of_mean(parts),
         items=sum(part.items for part in parts),
     )
+
+
+def _error_of_mean(groups: Sequence[PairedDifference]) -> float | None:
+    """Standard error of the mean over independent groups; None if that of a group is unknown."""
+    errors = [group.standard_error for group in groups if group.standard_error is not None]
+    # The variances of independent groups add up.
+    return math.hypot(*errors) / len(groups) if len(errors) == len(groups) else None
 
 
 def _of_group(name: str, first: Scores, second: Scores) -> PairedDifference:

@@ -99,8 +99,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
         adjusted[i] = max over j <= i of min(1, (m - j) p[j]),    p in ascending order, j from 0
     """
     order = np.argsort(p_values, kind="stable")
+    # The smallest p value is multiplied by the number of tests, the next one by one less, and so on.
     factors = len(order) - np.arange(len(order))
     adjusted = np.empty(len(order))
+    # A larger p value never has a smaller adjusted one.
     adjusted[order] = np.maximum.accumulate(np.minimum(1.0, factors * np.asarray(p_values, float)[order]))
     return adjusted.tolist()
 
@@ -126,6 +128,7 @@ def _bootstrap(
     for samples in _chunks(resamples, sentences):
         size = len(samples)
         chosen = generator.integers(sentences, size=(size, sentences))
+        # Offsets make the sentences of different samples distinct, so that one `bincount` counts all samples.
         chosen += sentences * np.arange(size)[:, None]  # (samples, sentences)
         times = np.bincount(chosen.ravel(), minlength=size * sentences).reshape(size, sentences).astype(float)
         scores = []
@@ -157,9 +160,11 @@ def _permutation_p(first: SystemCounts, second: SystemCounts, resamples: int, ge
     is_exact = number <= resamples
     extreme = 0
     for samples in _chunks(number if is_exact else resamples, len(gains)):
-        if is_exact:  # bit i of a sample's number swaps sentence i
+        if is_exact:
+            # Bit i of a sample's number swaps sentence i.
             swaps = np.array(samples)[:, None] >> np.arange(len(gains)) & 1  # (samples, sentences)
         else:
+            # int8, because there are as many coin flips as sentences times samples.
             swaps = generator.integers(2, size=(len(samples), len(gains)), dtype=np.int8)
         extreme += int((size_of(swaps.astype(float) @ gains) >= observed).sum())
     return extreme / number if is_exact else (extreme + 1) / (resamples + 1)

@@ -92,6 +92,7 @@ def read_suite(path: str | os.PathLike) -> Suite:
         raise SuiteError(f"{path}: not a test suite: {error.args[0]!r} is missing") from error
     except (TypeError, AttributeError) as error:
         raise SuiteError(f"{path}: not a test suite: {error}") from error
+    # Python's JSON parser is recursive.
     except RecursionError as error:
         raise SuiteError(f"{path}: JSON that is nested too deeply") from error
     except ValueError as error:
@@ -178,6 +179,7 @@ def region_surprisals(
     region_at = []  # region of each character but white space
     for number, content in regions.items():
         region_at += [number] * len("".join(content.split()))
+    # Models may keep or change white space: only the other characters are compared.
     glued = ["".join(word.split()) for word in words]
     if "".join(glued) != "".join(sentence_of(regions).split()):
         raise ValueError(f"the words {' '.join(words)!r} are not those of the sentence {sentence_of(regions)!r}")
@@ -187,6 +189,7 @@ def region_surprisals(
         end = start + len(word)
         if end > start and region_at[start] != region_at[end - 1]:
             raise ValueError(f"the word {word!r} reaches over the end of region {region_at[start]}")
+        # A word of white space alone has no character: it counts in the region that it precedes.
         sums[region_at[min(start, len(region_at) - 1)]] += surprisal
         start = end
     return sums

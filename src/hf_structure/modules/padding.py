@@ -33,7 +33,7 @@ def left_align(attention_mask: torch.Tensor) -> torch.Tensor:
 
 def undo_left_align(attention_mask: torch.Tensor) -> torch.Tensor:
     """The inverse permutation of [`left_align`], `(batch_size, seq_len)`: the rank of each position in it."""
-    # Counts instead of sorting, which ONNX lacks: words before a position, or all words and the padding before it.
+    # Counts instead of a stable sort: words before a position, or all words and the padding before it.
     words = attention_mask.bool()
     before = words.long().cumsum(1)
     return torch.where(words, before, before[:, -1:] + (~words).long().cumsum(1)) - 1

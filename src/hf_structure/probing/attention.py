@@ -57,6 +57,7 @@ def sentence_attention(
     model, tokenizer = load_model(model, tokenizer, device, *CAUSAL, trust_remote_code=trust_remote_code)
     abilities = abilities_of(model.config)
     words_of = word_splitter(model, tokenizer, word_tokenizer)
+    # Only the limit of tokens applies: any language model can be asked, whatever else it reads.
     limits = Abilities(max_tokens=abilities.max_tokens)
     encoded = SentenceEncoder(tokenizer, words_of, limits, encode_words=encode_subwords)(read_source(sentence))
     ids = torch.tensor([encoded["input_ids"]], device=compute_device(model))
@@ -70,6 +71,7 @@ def sentence_attention(
         word_ids = torch.tensor([encoded["word_ids"]], device=ids.device)
         reading = structure_inputs(model, decoded.structures[:, 0], word_ids)
         writer: Any = model
+        # A model that writes its structure attends to the actions, too.
         tokens = writer.events_read(tokens, **reading)
     maps = _attention_maps(model, ids, reading, len(tokens))
     layer = len(maps) if layer is None else layer

@@ -86,6 +86,7 @@ def head_types(
             shape = weights.shape[1:3]  # layers, heads
             up = HeadTypeCorrelation(shape.numel())
             down = HeadTypeCorrelation(shape.numel())
+        # A relation may be carried by attention from the dependent to its head, or the other way round.
         for row, each in zip(weights.flatten(1, 2), batch, strict=True):  # (layers * heads, L, L)
             up.add(_values(row, each.parents, each.children), each.labels)
             down.add(_values(row, each.children, each.parents), each.labels)
@@ -120,7 +121,9 @@ def _arcs(
 
 def _batches(trees: Iterator[Arcs], size: int) -> Iterator[list[Arcs]]:
     """Makes batches of sentences of similar lengths, without sentences that have no dependencies."""
+    # A batch without arcs would be computed for nothing.
     trees = (tree for tree in trees if tree.labels)
+    # The treebank is a stream: only a window of it is sorted by length.
     while window := list(islice(trees, size * WINDOW)):
         for batch in similar_length_batches([len(tree.encoded["input_ids"]) for tree in window], size):
             yield [window[index] for index in batch]

@@ -1,8 +1,9 @@
 """Model internals, word by word, as numpy arrays for probes and other analyses."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -108,10 +109,7 @@ def word_arrays(
         ValueError: an unknown model, array or pooling, a beam for a model without one.
         SentenceError: a sentence that is empty or too long for the model.
     """
-    if pooling not in POOLING:
-        raise ValueError(f"pooling must be one of {', '.join(POOLING)}, not {pooling!r}")
-    if isinstance(arrays, str) or not set(arrays) <= set(WORD_ARRAYS):
-        raise ValueError(f"arrays are some of {', '.join(WORD_ARRAYS)}, not {arrays!r}")
+    _check_choices(arrays, pooling)
     model, tokenizer = _load(model, tokenizer, device, trust_remote_code)
     words_of = word_splitter(model, tokenizer, word_tokenizer)
     options = {"punctuation": punctuation, "word_tokenizer": words_of, **_encoding(model, tokenizer)}
@@ -121,16 +119,26 @@ def word_arrays(
     sources = read_all([batch] if is_one else batch)
     encoded: list[Any] = list(encode_all(with_columns(sources), encoder))
     found: list[Any] = [None] * len(encoded)
+    # The encoder of parsers counts words from 0, the encoders of language models from 1.
     first = 1 - int(encoder.encode_words is encode_from_zero)
+    # Other implementations return no attention weights.
     eager = with_eager_attention(model)
     read = partial(_read_batch, model=eager, arrays=arrays, beam_size=beam_size, first=first)
     with tqdm(total=len(encoded), unit=" sentences", disable=not progress) as bar:
         for indices in similar_length_batches([len(each["input_ids"]) for each in encoded], batch_size):
             chosen = [encoded[index] for index in indices]
-            for index, values in zip(indices, _pooled(chosen, *read(chosen), arrays, pooling), strict=True):
-                found[index] = values
+            pooled = _pooled(*read(chosen), arrays, pooling)
+            for row, index in enumerate(indices):
+                found[index] = pooled.sentence(row, encoded[index])
             bar.update(len(indices))
     return found[0] if is_one else found
+
+
+def _check_choices(arrays: Collection[str], pooling: str) -> None:
+    if pooling not in POOLING:
+        raise ValueError(f"pooling must be one of {', '.join(POOLING)}, not {pooling!r}")
+    if isinstance(arrays, str) or not set(arrays) <= set(WORD_ARRAYS):
+        raise ValueError(f"arrays are some of {', '.join(WORD_ARRAYS)}, not {arrays!r}")
 
 
 def _load(
@@ -161,75 +169,120 @@ def _read_batch(
     encoded: list[Mapping[str, Any]], model: Any, arrays: Collection[str], beam_size: int | None, first: int
 ) -> tuple[StructureReading, torch.Tensor | None]:
     """Runs the model on encoded sentences, whose words count from `first`; also returns its arc probabilities."""
-    abilities = abilities_of(model.config)
-    decoded: Any = None
-    wants_arcs = "arcs" in arrays and abilities.marginals
-    reads_tree = abilities.initial_labels is not None
-    search = search_options(beam_size, None, abilities, type(model).__name__)
-    if wants_arcs or reads_tree or abilities.incremental:
-        decoded = decode_batch(encoded, model, marginals=wants_arcs, **search)
+    decoded = _decode(encoded, model, "arcs" in arrays, beam_size)
     device = compute_device(model)
     batch: dict[str, Any] = {name: value.to(device) for name, value in WordCollator()(encoded).items()}
-    wanted = {"output_hidden_states": True, "output_attentions": "attention" in arrays}
+    outputs = {"output_hidden_states": True, "output_attentions": "attention" in arrays}
     family = family_of(model.config)
-    annotation = annotation_of(model.config)
     if family is not None and family.has_encoder_inputs:
-        if reads_tree:
-            labels = decoded.columns.get("labels")
-            batch |= {"heads": decoded.heads[:, 0], "labels": None if labels is None else labels[:, 0]}
-        inputs, word_ids = model.encoder_inputs(**batch)
-        reading = StructureReading(model.base_model(**inputs, **wanted), word_ids)
+        reading = _read_with_encoder(model, batch, decoded, outputs)
     else:
-        ids = batch["input_ids"]
-        mask = batch["attention_mask"]
-        word_ids = batch.get("word_ids", mask.cumsum(1) - 1) + 1 - first
-        word_ids = word_ids.clamp(min=0) * mask
-        if annotation is not None:
-            reading = annotation.read(model, ids, mask, word_ids, decoded.structures[:, 0], **wanted)
-        else:
-            reading = StructureReading(model.base_model(input_ids=ids, attention_mask=mask, **wanted), word_ids)
+        reading = _read_ids(model, batch, decoded, outputs, first)
     return reading, None if decoded is None else decoded.marginals
 
 
+def _decode(encoded: list[Mapping[str, Any]], model: Any, with_arcs: bool, beam_size: int | None) -> Any:
+    """Decodes sentences if the model reads its own structures, or if arc probabilities are needed; otherwise None."""
+    abilities = abilities_of(model.config)
+    search = search_options(beam_size, None, abilities, type(model).__name__)
+    marginals = with_arcs and abilities.marginals
+    if marginals or abilities.initial_labels is not None or abilities.incremental:
+        return decode_batch(encoded, model, marginals=marginals, **search)
+    return None
+
+
+def _read_with_encoder(
+    model: Any, batch: Mapping[str, Any], decoded: Any, outputs: Mapping[str, bool]
+) -> StructureReading:
+    """Runs the encoder of a model whose inputs are not the token ids alone, with its own tree if it reads trees."""
+    inputs = dict(batch)
+    if abilities_of(model.config).initial_labels is not None:
+        labels = decoded.columns.get("labels")
+        inputs |= {"heads": decoded.heads[:, 0], "labels": None if labels is None else labels[:, 0]}
+    inputs, word_ids = model.encoder_inputs(**inputs)
+    return StructureReading(model.base_model(**inputs, **outputs), word_ids)
+
+
+def _read_ids(
+    model: Any, batch: Mapping[str, torch.Tensor], decoded: Any, outputs: Mapping[str, bool], first: int
+) -> StructureReading:
+    """Runs a model on token ids, with the best structures found if it reads structures."""
+    ids = batch["input_ids"]
+    mask = batch["attention_mask"]
+    # Words count from 1, and 0 is for all other tokens and padding.
+    word_ids = batch.get("word_ids", mask.cumsum(1) - 1) + 1 - first
+    word_ids = word_ids.clamp(min=0) * mask
+    annotation = annotation_of(model.config)
+    if annotation is not None:
+        return annotation.read(model, ids, mask, word_ids, decoded.structures[:, 0], **outputs)
+    return StructureReading(model.base_model(input_ids=ids, attention_mask=mask, **outputs), word_ids)
+
+
+@dataclass(frozen=True)
+class _BatchArrays:
+    """The arrays of a batch, padded: `B` sentences of `n` words, `l` layers with `h` heads, vectors of size `d`."""
+
+    vectors: torch.Tensor | None  # (B, l + 1, n, d)
+    attention: torch.Tensor | None  # (B, l, h, n, n)
+    arcs: torch.Tensor | None  # (B, n, n + 1)
+    tapes: dict[str, torch.Tensor] | None  # each (B, n, n)
+
+    def sentence(self, row: int, encoded: Mapping[str, Any]) -> WordArrays:
+        """Cuts out the arrays of one sentence."""
+        words = list(compress(encoded["words"], encoded["keep"]))
+        n = len(words)
+        tapes = None
+        if self.tapes is not None:
+            tapes = {name: _array(tape[row, :n, :n]) for name, tape in self.tapes.items()}
+        return WordArrays(
+            words=words,
+            keep=np.array(encoded["keep"]),
+            vectors=None if self.vectors is None else _array(self.vectors[row, :, :n]),
+            attention=None if self.attention is None else _array(self.attention[row, :, :, :n, :n]),
+            arcs=None if self.arcs is None else _array(self.arcs[row, :n, : n + 1].float()),
+            tapes=tapes,
+        )
+
+
 def _pooled(
-    encoded: Sequence[Mapping[str, Any]],
-    reading: StructureReading,
-    marginals: torch.Tensor | None,
-    arrays: Collection[str],
-    pooling: str,
-) -> Iterator[WordArrays]:
-    """Pools the outputs for a batch into the arrays of each sentence."""
+    reading: StructureReading, marginals: torch.Tensor | None, arrays: Collection[str], pooling: str
+) -> _BatchArrays:
+    """Pools the outputs for pieces into arrays for words."""
     number = torch.arange(1, int(reading.word_ids.max()) + 1, device=reading.word_ids.device)
     members = reading.word_ids.unsqueeze(1) == number.unsqueeze(1)  # (B, n, L)
-    positions = torch.arange(members.shape[2], device=members.device)
-    last = torch.where(members, positions, -1).amax(2).clamp(min=0)  # (B, n)
-    weights = members.float()
-    if pooling == "first":
-        weights *= members.cumsum(2) == 1
-    elif pooling == "last":
-        weights *= positions == last.unsqueeze(2)  # (B, n, L)
-    weights /= weights.sum(2, keepdim=True).clamp(min=1)
+    weights = _pooling_weights(members, pooling)
     vectors = attention = tapes = None
     if "vectors" in arrays:
         vectors = torch.stack([weights @ each.float() for each in reading.outputs.hidden_states], 1)  # (B, l, n, d)
     if maps := _attention_maps(reading.outputs, "attention" in arrays):
+        # A word is attended to as much as all of its pieces together.
         summed = members.float().mT.unsqueeze(1)  # (B, 1, L, n)
         attention = torch.stack([weights.unsqueeze(1) @ each @ summed for each in maps], dim=1)  # (B, l, h, n, n)
     if "tapes" in arrays and reading.tapes is not None:
+        last = _last_pieces(members)  # (B, n)
         rows = torch.arange(len(last), device=last.device).view(-1, 1, 1)  # (B, 1, 1)
+        # A word has been read with its last piece, whose tape holds the features of all words before.
         cells = (rows, last.unsqueeze(2), last.unsqueeze(1))  # (B, n, n)
         tapes = {name: tape[cells].long().tril() for name, tape in reading.tapes.items()}
-    for row, sentence in enumerate(encoded):
-        words = [word for word, kept in zip(sentence["words"], sentence["keep"], strict=True) if kept]
-        n = len(words)
-        yield WordArrays(
-            words=words,
-            keep=np.array(sentence["keep"]),
-            vectors=None if vectors is None else _array(vectors[row, :, :n]),
-            attention=None if attention is None else _array(attention[row, :, :, :n, :n]),
-            arcs=None if marginals is None else _array(marginals[row, :n, : n + 1].float()),
-            tapes=None if tapes is None else {name: _array(tape[row, :n, :n]) for name, tape in tapes.items()},
-        )
+    return _BatchArrays(vectors, attention, marginals, tapes)
+
+
+def _pooling_weights(members: torch.Tensor, pooling: str) -> torch.Tensor:
+    """Weights of the pieces of each word, `(B, n, L)`, from a mask of the pieces; they sum to 1."""
+    weights = members.float()
+    if pooling == "first":
+        weights *= members.cumsum(2) == 1
+    elif pooling == "last":
+        positions = torch.arange(members.shape[2], device=members.device)
+        weights *= positions == _last_pieces(members).unsqueeze(2)  # (B, n, L)
+    # Padding words have no pieces: their weights stay 0.
+    return weights / weights.sum(2, keepdim=True).clamp(min=1)
+
+
+def _last_pieces(members: torch.Tensor) -> torch.Tensor:
+    """Position of the last piece of each word, `(B, n)`; 0 for padding."""
+    positions = torch.arange(members.shape[2], device=members.device)
+    return torch.where(members, positions, -1).amax(2).clamp(min=0)  # (B, n)
 
 
 def _attention_maps(outputs: Any, requested: bool) -> list[torch.Tensor] | None:

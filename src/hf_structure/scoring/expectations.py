@@ -92,6 +92,7 @@ class SearchWatch:
         for rows in torch.arange(len(beam), device=weights.device).split(_ROWS):
             probs = head(hypotheses.last[rows]).float().softmax(-1)  # (rows, vocab_size)
             mixture.index_add_(0, beam.sentences[rows], weights[rows, None] * probs)  # (batch, vocab_size)
+        # Entropy of the structures is over all hypotheses of a sentence, not over their tokens.
         structures = weights.new_zeros(batch).index_add(0, beam.sentences, torch.special.entr(weights))  # (batch,)
         values = torch.cat([expectations(mixture.log(), self.sets), structures[:, None]], -1)  # (batch, 4)
         self.values[group.cpu(), position] = values[alike].cpu()  # (group, 4)
@@ -116,6 +117,7 @@ def corrected(
     """
     found = list(log_probs)
     for position in word_starts(encoded["word_ids"]):
+        # A first word without a space follows no boundary: another probability replaces P_B.
         before = BEGINS if sets[0, encoded["input_ids"][position]] else OPENS
         found[position - 1] -= expected[position - 1][before]
         if position > 1:

@@ -23,6 +23,17 @@ from hf_structure.text.tokenization import check_words, encode_words, is_word_le
 from hf_structure.text.words import find_words
 
 
+def split_sentence(sentence: str | Sequence[str], split: Callable[[str], list[str]]) -> tuple[str, list[str]]:
+    """
+    Returns the text and the words of a sentence that is given as a string or as words. Raises `EmptySentenceError` if
+    it has no words.
+    """
+    words = split(sentence) if isinstance(sentence, str) else list(sentence)
+    if not words:
+        raise EmptySentenceError("a sentence without words")
+    return sentence if isinstance(sentence, str) else " ".join(words), words
+
+
 def encode_masked(
     sentence: str | Sequence[str],
     tokenizer: PreTrainedTokenizerBase,
@@ -37,20 +48,13 @@ def encode_masked(
     Raises `EmptySentenceError` for a sentence without words, and `ValueError` for an empty word or a tokenizer that is
     not fast.
     """
-    words = split(sentence) if isinstance(sentence, str) else list(sentence)
-    text = sentence if isinstance(sentence, str) else " ".join(words)
-    if not words:
-        raise EmptySentenceError("a sentence without words")
+    text, words = split_sentence(sentence, split)
     check_words(words)
     spans = find_words(text, words)
     keep = seen_mask(words, tokenizer)
     words = list(compress(words, keep))
     spans = spans and list(compress(spans, keep))
-    # A word-level vocabulary has one id a word, whatever the tokenizer would do with raw text.
-    if is_word_level(tokenizer):
-        pieces = [[number] for number in encode_words(words, tokenizer)]
-    else:
-        pieces = pieces_of_words(words, tokenizer)
+    pieces = _pieces(words, tokenizer)
     before, after = ends
     numbers = [number for number, ids in enumerate(pieces, start=1) for _ in ids]
     return {
@@ -60,6 +64,14 @@ def encode_masked(
         "input_ids": [*before, *(piece for ids in pieces for piece in ids), *after],
         "word_ids": [*(0 for _ in before), *numbers, *(0 for _ in after)],
     }
+
+
+def _pieces(words: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
+    """Returns the token ids of each word."""
+    # A word-level vocabulary has one id a word, whatever the tokenizer would do with raw text.
+    if is_word_level(tokenizer):
+        return [[number] for number in encode_words(words, tokenizer)]
+    return pieces_of_words(words, tokenizer)
 
 
 def special_ends(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
@@ -86,29 +98,28 @@ def pseudo_log_probs(
     progress: bool = False,
 ) -> list[list[float]]:
     """
-    Yields for each sentence (see [`encode_masked`]) the log-probabilities in nats of the tokens of words, each masked,
-    given the others. With the `masking` `"within_word"`, the later pieces of a word are masked with each of its
-    pieces; with `"original"`, they are not. A batch has `max_tokens`, including padding; a copy of a sentence is never
-    split.
+    Returns for each sentence (see [`encode_masked`]) the log-probabilities in nats of the tokens of words, each
+    masked, given the others. With the `masking` `"within_word"`, the later pieces of a word are masked with each of
+    its pieces; with `"original"`, they are not. A batch has `max_tokens`, including padding; a copy of a sentence is
+    never split.
     """
     copies = []
     for number, sentence in enumerate(sentences):
         copies += [(number, position) for position, word in enumerate(sentence["word_ids"]) if word]
     # Copies of all sentences are batched together, so that lengths in a batch are similar.
     lengths = [len(sentences[number]["input_ids"]) for number, _ in copies]
-    results = [[0.0] * len(sentence["word_ids"]) for sentence in sentences]
+    log_probs = [0.0] * len(copies)
     with tqdm(total=len(copies), unit=" tokens", disable=not progress) as bar:
         for batch in token_budget_batches(lengths, max_tokens):
-            chosen = [copies[index] for index in batch]
-            items = [(sentences[number], position) for number, position in chosen]
+            items = [(sentences[copies[index][0]], copies[index][1]) for index in batch]
             values = _log_probs(model, tokenizer, items, masking)
-            for (number, position), value in zip(chosen, values.tolist(), strict=True):
-                results[number][position] = value
+            for index, value in zip(batch, values.tolist(), strict=True):
+                log_probs[index] = value
             bar.update(len(batch))
-    return [
-        [value for value, word in zip(row, sentence["word_ids"], strict=True) if word]
-        for row, sentence in zip(results, sentences, strict=True)
-    ]
+    results: list[list[float]] = [[] for _ in sentences]
+    for (number, _), value in zip(copies, log_probs, strict=True):
+        results[number].append(value)
+    return results
 
 
 def _log_probs(

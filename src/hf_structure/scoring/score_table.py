@@ -108,6 +108,14 @@ class ScoreTable:
         self, item: ItemSentence, spans: Sequence[Span], scored: "SentenceScore | None"
     ) -> Iterator[dict[str, Any]]:
         """Combines, for each of several spans of a sentence, the values of the model's words that begin in it."""
+        for words in self._words_in(item, spans, scored):
+            if scored is None or not words:
+                yield dict.fromkeys(_NAMES) | {"tokens": 0}
+            else:
+                yield _sums(scored, words)
+
+    def _words_in(self, item: ItemSentence, spans: Sequence[Span], scored: "SentenceScore | None") -> list[list[int]]:
+        """Returns the model's words that begin in each span, numbered from 0."""
         members = [[] for _ in spans]
         starts = [start for start, _ in spans]
         for word, span in enumerate(() if scored is None else _spans(scored)):
@@ -116,11 +124,7 @@ class ScoreTable:
                 _region_name(item, *span)
             if (part := bisect_right(starts, span[0]) - 1) >= 0 and span[0] < spans[part][1]:
                 members[part].append(word)
-        for words in members:
-            if scored is None or not words:
-                yield dict.fromkeys(_NAMES) | {"tokens": 0}
-            else:
-                yield _sums(scored, words)
+        return members
 
 
 def _spans(scored: "SentenceScore") -> list[Span]:
@@ -243,9 +247,7 @@ def score_table(
     from hf_structure.scoring.scoring import load_language_model, score
 
     layout = ItemLayout(sentence, regions, region_mark, critical)
-    sizes = [beam_size] if beam_size is None or isinstance(beam_size, int) else list(beam_size)
-    if not sizes:
-        raise ValueError("beam_size is an empty list: give one size or several")
+    sizes = _beam_sizes(beam_size)
     loading = {name: options.pop(name) for name in _LOADING if name in options}
     model, tokenizer = load_language_model(model, **loading)
     table = ScoreTable(
@@ -260,16 +262,33 @@ def score_table(
     found = list(_read(items, layout, table))
     sentences = [item.sentence for item in found]
     scores = [score(sentences, model, tokenizer=tokenizer, beam_size=size, **options) for size in sizes]
-    made = []
+    made = _make_rows(table, found, scores)
+    names = dict.fromkeys(name for item in found for name in item.columns)
+    frame = pandas.DataFrame(made, columns=[*names, *table.columns()])
+    # Nullable: sentences that were skipped have no value, which would make the column one of floats.
+    return frame.astype({"unknown": "Int64"})
+
+
+def _beam_sizes(beam_size: int | Sequence[int] | None) -> list[int | None]:
+    if beam_size is None or isinstance(beam_size, int):
+        return [beam_size]
+    if not beam_size:
+        raise ValueError("beam_size is an empty list: give one size or several")
+    return list(beam_size)
+
+
+def _make_rows(
+    table: ScoreTable, items: Sequence[ItemSentence], scores: Sequence[Sequence["SentenceScore | None"]]
+) -> list[dict[str, Any]]:
+    """Makes the rows of all sentences, with the scores of each beam, and warns of sentences that a model confuses."""
+    rows = []
     alike = AlikeSentences()
-    for number, (item, *scored) in enumerate(zip(found, *scores, strict=True), start=1):
-        made += table.rows_of(number, item, scored)
+    for number, (item, *scored) in enumerate(zip(items, *scores, strict=True), start=1):
+        rows += table.rows_of(number, item, scored)
         alike.add(number, item, scored[0])
     if message := alike.message():
         warn_user(message)
-    names = dict.fromkeys(name for item in found for name in item.columns)
-    frame = pandas.DataFrame(made, columns=[*names, *table.columns()])
-    return frame.astype({"unknown": "Int64"})
+    return rows
 
 
 def _read(items: Any, layout: ItemLayout, table: ScoreTable) -> Iterator[ItemSentence]:

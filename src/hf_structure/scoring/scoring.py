@@ -10,11 +10,11 @@ Masked language models define no probabilities of sentences. Pseudo-log-likeliho
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict, Unpack, cast, overload
+from typing import Any, NamedTuple, TypedDict, Unpack, cast, overload
 
 import torch
 from tqdm.auto import tqdm
@@ -52,7 +52,7 @@ from hf_structure.scoring.expectations import (
     expectations,
     word_starts,
 )
-from hf_structure.scoring.masked_scoring import encode_masked, pseudo_log_probs, special_ends
+from hf_structure.scoring.masked_scoring import encode_masked, pseudo_log_probs, special_ends, split_sentence
 from hf_structure.text.reading import read_source
 from hf_structure.text.sentences import EmptySentenceError, LongSentenceError, Sentence, read_batch
 from hf_structure.text.tokenization import encode_subwords, encode_text, number_words
@@ -231,31 +231,35 @@ def score(
     """
     model, tokenizer = load_language_model(model, tokenizer, device, revision, trust_remote_code)
     if is_masked(model):
-        asked = {"beam_size": beam_size, "raw": raw or None, "eos": eos}
-        _check_not_given("causal", **asked, correction=correction, entropy=entropy or None)
-        encode, log_probs_of = _masked_scorer(model, tokenizer, word_tokenizer, masking or MASKINGS[0])
-        to_score = _masked_score
+        given = {"beam_size": beam_size, "raw": raw or None, "eos": eos}
+        _check_not_given("causal", **given, correction=correction, entropy=entropy or None)
+        scorer = _masked_scorer(model, tokenizer, word_tokenizer, masking or MASKINGS[0])
     else:
         _check_not_given("masked", masking=masking)
-        beam_size = choose_beam(model, beam_size)
-        # The end token of a sentence is not scored with models that were never trained to predict it.
-        eos = abilities_of(model.config).reads_sentences and not raw if eos is None else eos
-        if raw and word_tokenizer is not None:
-            raise ValueError("raw text is not split by a word tokenizer: leave word_tokenizer out")
-        encode = _encode_raw if raw else partial(_encode_words, split=word_splitter(model, tokenizer, word_tokenizer))
-        sets = None
-        if correction is not None or entropy:
-            sets = boundary_sets(tokenizer, model.config.vocab_size, correction, _end_token(tokenizer))
-        log_probs_of = partial(_predict, model, beam_size=beam_size, sets=sets)
-        to_score = partial(_sentence_score, eos=eos, sets=sets, correction=correction, entropy=entropy)
+        scorer = _causal_scorer(model, tokenizer, word_tokenizer, beam_size, raw, eos, correction, entropy)
     batch = read_batch(sentences)
     items = [batch] if isinstance(batch, str) else batch
-    encode = partial(_encode, encode=partial(encode, tokenizer=tokenizer), model=model)
+    encode = partial(_encode, encode=scorer.encode, model=model)
     encoded = list(encode_all(((item, {}) for item in items), encode, skipped_errors(skip_long, skip_empty)))
-    kept = [one for one in encoded if one is not None]
-    found: Iterator[Any] = iter(log_probs_of(kept, max_tokens=max_tokens, progress=progress))
-    scores = [None if one is None else to_score(one, next(found), tokenizer) for one in encoded]
+    scores = _score_encoded(encoded, scorer, max_tokens, progress)
     return scores[0] if isinstance(batch, str) else scores
+
+
+class _Scorer(NamedTuple):
+    """The three steps of scoring with one kind of model."""
+
+    encode: Callable[[Sentence], dict[str, Any]]  # see `_encode`
+    log_probs: Callable[..., Sequence[Any]]  # of encoded sentences, with `max_tokens` and `progress`
+    to_score: Callable[[Mapping[str, Any], Any], SentenceScore]  # from an encoded sentence and its log-probabilities
+
+
+def _score_encoded(
+    encoded: Sequence[Mapping[str, Any] | None], scorer: _Scorer, max_tokens: int | None, progress: bool
+) -> list[SentenceScore | None]:
+    """Scores encoded sentences, all together; None stands for a skipped one."""
+    kept = [one for one in encoded if one is not None]
+    found = iter(scorer.log_probs(kept, max_tokens=max_tokens, progress=progress))
+    return [None if one is None else scorer.to_score(one, next(found)) for one in encoded]
 
 
 def _check_not_given(kind: str, **options: object) -> None:
@@ -329,22 +333,47 @@ def _only_parses(config: PreTrainedConfig) -> str:
 
 def _masked_scorer(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, word_tokenizer: WordTokenizer | None, masking: str
-) -> tuple[Callable, Callable]:
-    """Returns functions that encode sentences for a masked language model, and that score encoded sentences."""
+) -> _Scorer:
     if masking not in MASKINGS:
         raise ValueError(f"masking must be one of {', '.join(MASKINGS)}, not {masking!r}")
     if tokenizer.mask_token_id is None:
         raise ValueError("the tokenizer has no mask token: a masked language model needs one to be scored with")
     split = word_splitter(model, tokenizer, word_tokenizer)
-    encode = partial(encode_masked, split=split, ends=special_ends(tokenizer))
+    encode = partial(encode_masked, tokenizer=tokenizer, split=split, ends=special_ends(tokenizer))
 
-    def log_probs_of(
-        encoded: Sequence[Mapping[str, Any]], max_tokens: int | None, progress: bool
-    ) -> list[list[float]]:
-        max_tokens = _check_max_tokens(max_tokens, max(LOGITS // model.config.vocab_size, 1))
+    def log_probs(encoded: Sequence[Mapping[str, Any]], max_tokens: int | None, progress: bool) -> list[list[float]]:
+        max_tokens = _check_max_tokens(max_tokens, _default_max_tokens(model.config, None))
         return pseudo_log_probs(model, tokenizer, encoded, masking, max_tokens, progress)
 
-    return encode, log_probs_of
+    return _Scorer(encode, log_probs, partial(_masked_score, tokenizer=tokenizer))
+
+
+def _causal_scorer(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    word_tokenizer: WordTokenizer | None,
+    beam_size: int | None,
+    raw: bool,
+    eos: bool | None,
+    correction: str | None,
+    entropy: bool,
+) -> _Scorer:
+    beam_size = choose_beam(model, beam_size)
+    if eos is None:
+        # Models that were never trained to predict the end of a sentence give it an arbitrary probability.
+        eos = abilities_of(model.config).reads_sentences and not raw
+    if raw and word_tokenizer is not None:
+        raise ValueError("raw text is not split by a word tokenizer: leave word_tokenizer out")
+    encode = partial(_encode_raw, tokenizer=tokenizer)
+    if not raw:
+        split = word_splitter(model, tokenizer, word_tokenizer)
+        encode = partial(_encode_words, tokenizer=tokenizer, split=split)
+    sets = None
+    if correction is not None or entropy:
+        sets = boundary_sets(tokenizer, model.config.vocab_size, correction, _end_token(tokenizer))
+    log_probs = partial(_predict, model, beam_size=beam_size, sets=sets)
+    options = {"eos": eos, "sets": sets, "correction": correction, "entropy": entropy}
+    return _Scorer(encode, log_probs, partial(_sentence_score, tokenizer=tokenizer, **options))
 
 
 def _masked_score(
@@ -450,10 +479,7 @@ def _encode_raw(sentence: Sentence, tokenizer: PreTrainedTokenizerBase) -> dict[
 def _encode_words(
     sentence: Sentence, tokenizer: PreTrainedTokenizerBase, split: Callable[[str], list[str]]
 ) -> dict[str, Any]:
-    words = split(sentence) if isinstance(sentence, str) else list(sentence)
-    if not words:
-        raise EmptySentenceError("a sentence without words")
-    text = sentence if isinstance(sentence, str) else " ".join(words)
+    text, words = split_sentence(sentence, split)
     return {"text": text, "words": words, "word_spans": find_words(text, words)} | encode_subwords(words, tokenizer)
 
 
@@ -490,11 +516,7 @@ def _predict(
     Computes the [`token_log_probs`] of sentences and, with `sets` of tokens, the expectations before each of these
     tokens; see [`~hf_structure.scoring.expectations`].
     """
-    config = model.config
-    default = max(LOGITS // config.vocab_size, 1)
-    if beam_size:
-        default = default_max_tokens(config.num_hidden_layers, config.hidden_size)
-    max_tokens = _check_max_tokens(max_tokens, default)
+    max_tokens = _check_max_tokens(max_tokens, _default_max_tokens(model.config, beam_size))
     lengths = [len(sentence["input_ids"]) for sentence in sentences]
     collate = WordCollator()
     device = compute_device(model)
@@ -508,16 +530,18 @@ def _predict(
             if beam_size is None:
                 values, expected = _plain_log_probs(model, batch, sets)
             else:
-                options: dict[str, Any] = {"beam_size": beam_size, "max_tokens": max_tokens}
-                if sets is not None:
-                    options["watch"] = SearchWatch(sets, *batch["input_ids"].shape)
-                values = model.beam_search(**batch, **options).token_log_probs[:, 1:]  # (batch_size, seq_len - 1)
-                expected = None if sets is None else options["watch"].values[:, 1:]
+                values, expected = _searched_log_probs(model, batch, sets, beam_size, max_tokens)
             expectations_of = [[]] * len(indices) if expected is None else expected.tolist()
             for index, row, others in zip(indices, values.tolist(), expectations_of, strict=True):
                 results[index] = (row[: lengths[index] - 1], others[: lengths[index] - 1])
             bar.update(len(indices))
     return results
+
+
+def _default_max_tokens(config: PreTrainedConfig, beam_size: int | None) -> int:
+    if beam_size:
+        return default_max_tokens(config.num_hidden_layers, config.hidden_size)
+    return max(LOGITS // config.vocab_size, 1)
 
 
 def _end_token(tokenizer: PreTrainedTokenizerBase) -> int:
@@ -534,6 +558,7 @@ def _check_max_tokens(max_tokens: int | None, default: int) -> int:
 def _alike_together(sentences: Sequence[Mapping[str, Any]]) -> list[int]:
     """Orders sentences by length, with sentences that begin alike next to each other to share a part of the search."""
     beginnings = [tuple(sentence["input_ids"][:_BEGINNING]) for sentence in sentences]
+    # Sentences that share a beginning are kept together, even if their lengths differ.
     longest = {}
     for beginning, sentence in zip(beginnings, sentences, strict=True):
         longest[beginning] = max(longest.get(beginning, 0), len(sentence["input_ids"]))
@@ -577,6 +602,18 @@ def _plain_log_probs(
         return log_probs, None
     # Row by row, to save memory.
     return log_probs, torch.stack([expectations(row.log_softmax(-1), sets) for row in logits])
+
+
+def _searched_log_probs(
+    model: Any, batch: Mapping[str, torch.Tensor], sets: torch.Tensor | None, beam_size: int, max_tokens: int
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Like [`_plain_log_probs`], but summed over the structures in a beam; expectations have a fourth column."""
+    options: dict[str, Any] = {"beam_size": beam_size, "max_tokens": max_tokens}
+    if sets is None:
+        return model.beam_search(**batch, **options).token_log_probs[:, 1:], None
+    watch = SearchWatch(sets, *batch["input_ids"].shape)
+    log_probs = model.beam_search(**batch, **options, watch=watch).token_log_probs[:, 1:]
+    return log_probs, watch.values[:, 1:]
 
 
 class CorpusTotals:

@@ -1,4 +1,4 @@
-"""The options that the training scripts of `examples/` share, as dataclasses."""
+"""Options that the training scripts of `examples/` share, as dataclasses."""
 
 import inspect
 from collections.abc import Mapping
@@ -16,7 +16,8 @@ from hf_structure.training.launching import check_launcher
 SIZES = "a batch holds as many sentences as --max_tokens allows"
 SCORED = "whole data sets are scored, in batches of --max_tokens"
 COLUMNS = "the script itself makes the columns that the model reads"
-IGNORED = {  # options of `TrainingArguments` that nothing reads here, and what there is instead
+# Options of `TrainingArguments` that have no effect here, with the reason for the error message.
+IGNORED = {
     "per_device_train_batch_size": SIZES,
     "per_device_eval_batch_size": SIZES,
     "auto_find_batch_size": f"{SIZES}; where memory runs out, give a smaller number",
@@ -30,45 +31,45 @@ IGNORED = {  # options of `TrainingArguments` that nothing reads here, and what 
     **dict.fromkeys(("use_liger_kernel", "liger_kernel_config"), "Liger has no kernels for these models"),
     **dict.fromkeys(("do_train", "do_eval", "do_predict"), "the files that are given say what is done"),
 }
-# Likewise of its `accelerator_config`.
+# The same for its `accelerator_config`.
 IGNORED_BY_LOADERS = ("split_batches", "dispatch_batches", "even_batches", "use_seedable_sampler", "non_blocking")
 OF_HUB = ("hub_model_id", "hub_token", "hub_private_repo", "hub_strategy", "hub_always_push", "hub_revision")
 
 
 def option(default: Any, help: str, **metadata: Any) -> Any:
-    """A field of a dataclass of options; `metadata` is what `HfArgumentParser` reads of it, such as `choices`."""
+    """Makes a field of a dataclass of options; `metadata` is for `HfArgumentParser`, such as `choices`."""
     return field(default=default, metadata={"help": help, **metadata})
 
 
 @dataclass
 class TrainedModelArguments:
-    """What is trained further."""
+    """Options of a trained model."""
 
     _argument_group_name: ClassVar[str] = "model"
-    needs: ClassVar[dict[str, str]] = {}  # options that have an effect only beside another one
-    of_evaluation: ClassVar[tuple[str, ...]] = ("trust_remote_code",)  # options that results depend on
+    needs: ClassVar[dict[str, str]] = {}  # options that need another one to have an effect
+    of_evaluation: ClassVar[tuple[str, ...]] = ("trust_remote_code",)  # options that change the results
 
     model_name_or_path: str | None = option(
-        None, "Model and tokenizer to go on training from (folder, short name or Hub name)."
+        None, "Model and tokenizer to train further (folder, short name or Hub name)."
     )
-    trust_remote_code: bool = option(False, "Whether code that comes with a model or tokenizer may run.")
+    trust_remote_code: bool = option(False, "Allow code that comes with a model or tokenizer to run.")
 
 
 @dataclass
 class ModelArguments(TrainedModelArguments):
-    """What is trained."""
+    """Options of the model."""
 
-    model_type: str | None = option(None, "What to train from scratch: one of the families named above.")
+    model_type: str | None = option(None, "Family of a new model: one of the families above.")
     config_overrides: str | None = option(
         None,
-        "Settings of the model, as JSON: '{\"hidden_size\": 256}'. Of a trained one those that leave its "
-        "weights as they are: '{\"hidden_dropout\": 0.0}'.",
+        "Settings of the model, as JSON: '{\"hidden_size\": 256}'. For a trained model, only settings that leave its "
+        "weights unchanged: '{\"hidden_dropout\": 0.0}'.",
     )
 
 
 @dataclass
 class DataArguments:
-    """What it is trained on."""
+    """Options of the data."""
 
     _argument_group_name: ClassVar[str] = "data"
     needs: ClassVar[dict[str, str]] = {}
@@ -78,15 +79,15 @@ class DataArguments:
         None, "Training text, one or more files; without it, the model is only evaluated."
     )
     validation_file: list[str] | None = option(None, "Validation text, one or more files.")
-    test_file: list[str] | None = option(None, "Text that the best checkpoint is evaluated on at the end.")
-    max_length: int = option(256, "Longer training sentences are left out (and counted).")
-    max_tokens: int = option(4096, "Tokens of a batch on one device, padding counted.")
-    preprocessing_num_workers: int | None = option(None, "Processes that prepare the text; by default one.")
-    overwrite_cache: bool = option(False, "Prepare text anew that was prepared by an earlier run.")
+    test_file: list[str] | None = option(None, "Test text, on which the best checkpoint is evaluated at the end.")
+    max_length: int = option(256, "Maximum length of training sentences; longer ones are left out (and counted).")
+    max_tokens: int = option(4096, "Tokens of a batch on one device, including padding.")
+    preprocessing_num_workers: int | None = option(None, "Number of processes that prepare the text; by default 1.")
+    overwrite_cache: bool = option(False, "Prepare the text again, even if an earlier run has prepared it.")
 
     @property
     def trains(self) -> bool:
-        """Whether there is something to train on."""
+        """True if there is training data."""
         return bool(self.train_file)
 
 
@@ -107,21 +108,41 @@ class RunArguments(TrainingArguments):
     eval_strategy: str = option("epoch", "When to evaluate.")
     save_strategy: str = option("epoch", "When to save; the best checkpoint is kept.")
     save_total_limit: int | None = option(2, "Checkpoints kept, the best one included.")
-    load_best_model_at_end: bool = option(True, "Whether to end with the best checkpoint.")
-    metric_for_best_model: str | None = option("loss", "What makes a checkpoint the best.")
-    logging_steps: float = option(0, "Log the training loss every so many steps; by default once an epoch.")
+    load_best_model_at_end: bool = option(True, "End with the best checkpoint instead of the last one.")
+    metric_for_best_model: str | None = option("loss", "Metric of the best checkpoint.")
+    logging_steps: float = option(0, "Log the training loss every N steps; by default once an epoch.")
     early_stopping_patience: int | None = option(
-        10, "Stop after this many evaluations without a better one; 0 never stops."
+        10, "Stop after this many evaluations without improvement; 0 never stops early."
     )
     restore_callback_states_from_checkpoint: bool = option(
-        True, "Whether a resumed run remembers the patience that is left."
+        True, "Restore the remaining patience when a run is resumed."
     )
-    report_to: str | None = option("none", "Where to report to, e.g. tensorboard.")
+    report_to: str | None = option("none", "Tools to report to, e.g. tensorboard.")
     license: str | None = option(None, "Licence of the model, for its card: apache-2.0, ...")
-    language: str | None = option(None, "Language of its text, for its card: en, de, ...")
-    given: tuple[str, ...] = field(init=False, default=())  # the options that the command line names
+    language: str | None = option(None, "Language of the model, for its card: en, de, ...")
+    given: tuple[str, ...] = field(init=False, default=())  # options on the command line
 
     def __post_init__(self):
+        self._check_given()
+        if self.logging_strategy == "steps" and not self.logging_steps:
+            self.logging_strategy = "epoch"
+        # Otherwise each of several processes would train by itself.
+        if not torch.accelerator.is_available():
+            self.use_cpu = True
+        # Without evaluation no checkpoint is known to be the best.
+        if self.eval_strategy == "no":
+            self.load_best_model_at_end = False
+            self.early_stopping_patience = 0
+        # accelerate would train on without a message, and each process with all weights.
+        if self.use_cpu and self.fsdp:
+            raise ValueError("--fsdp needs GPUs: on a CPU, accelerate gives each process the whole model")
+        super().__post_init__()
+        self._check_sharding()
+        self._check_loaders()
+        self._check_schedule()
+        self._check_reports()
+
+    def _check_given(self) -> None:
         if self.output_dir is None:
             raise ValueError("--output_dir is needed")
         if self.push_to_hub and not self.license:
@@ -129,22 +150,15 @@ class RunArguments(TrainingArguments):
         check_launcher()
         if self.deepspeed and not is_deepspeed_available():
             raise ValueError("--deepspeed: its package is not installed: pip install deepspeed")
-        if self.logging_strategy == "steps" and not self.logging_steps:
-            self.logging_strategy = "epoch"
-        if not torch.accelerator.is_available():
-            self.use_cpu = True  # or else each of several processes would train by itself
-        if self.eval_strategy == "no":  # then no checkpoint is known to be the best
-            self.load_best_model_at_end = False
-            self.early_stopping_patience = 0
-        if self.use_cpu and self.fsdp:  # accelerate would train on, without a word, with whole weights
-            raise ValueError("--fsdp needs GPUs: on a CPU, accelerate gives each process the whole model")
-        super().__post_init__()
-        fsdp_config: Any = self.fsdp_config  # a dictionary by now
+
+    def _check_sharding(self) -> None:
+        fsdp_config: Any = self.fsdp_config  # transformers has made it a dictionary
         if self.fsdp and int(fsdp_config.get("version", 2)) == 1:
             raise ValueError("--fsdp_config: a model that version 1 shards cannot be evaluated; give version 2")
-        self._check_loaders()
-        self._check_schedule()
-        found = {*get_available_reporting_integrations(), "azure_ml", "flyte"}  # which it does not always list
+
+    def _check_reports(self) -> None:
+        # transformers knows two more tools than it lists.
+        found = {*get_available_reporting_integrations(), "azure_ml", "flyte"}
         if missing := {*(self.report_to or ())} - found:
             raise ValueError(f"--report_to {min(missing)}: not installed, or no tool that transformers knows")
 
@@ -156,6 +170,7 @@ class RunArguments(TrainingArguments):
 
     def _check_schedule(self) -> None:
         schedule = SchedulerType(self.lr_scheduler_type)
+        # transformers would fail only when training begins.
         settings = schedule_settings(schedule)
         unknown = [name for name in self.lr_scheduler_kwargs or {} if name not in settings]
         if unknown and not any(setting.kind is setting.VAR_KEYWORD for setting in settings.values()):
@@ -163,10 +178,10 @@ class RunArguments(TrainingArguments):
 
 
 def schedule_settings(schedule: SchedulerType | str) -> Mapping[str, inspect.Parameter]:
-    """What a schedule of the learning rate is made from, by name."""
+    """Returns the parameters of a learning-rate schedule, by name."""
     return inspect.signature(TYPE_TO_SCHEDULER_FUNCTION[SchedulerType(schedule)]).parameters
 
 
 def has_warmup(schedule: SchedulerType | str) -> bool:
-    """Whether the learning rate rises in the first `warmup_steps`."""
+    """Returns True if the schedule has a warm-up."""
     return "num_warmup_steps" in schedule_settings(schedule)

@@ -1,16 +1,16 @@
-"""Models of transformers that those of this library are compared with, not trained yet."""
+"""Untrained baselines from transformers, of the same size as models of this library."""
 
 from typing import cast
 
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerBase, set_seed
 
-LONGEST = 512  # tokens that a new GPT-2 reads
+LONGEST = 512  # maximum number of tokens of a new GPT-2
 
 
 def new_gpt2(shape: dict, tokenizer: PreTrainedTokenizerBase, seed: int) -> GPT2LMHeadModel:
     """
-    A GPT-2 of the shape of a [`GiLTConfig`]: its `hidden_size`, `num_hidden_layers`, `num_attention_heads`,
-    `intermediate_size`, `hidden_dropout` and `attention_dropout`.
+    Makes a randomly initialized GPT-2 of the shape of a [`GiLTConfig`]: its `hidden_size`, `num_hidden_layers`,
+    `num_attention_heads`, `intermediate_size`, `hidden_dropout` and `attention_dropout`.
     """
     config = GPT2Config(
         vocab_size=len(tokenizer),

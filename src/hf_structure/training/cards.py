@@ -14,15 +14,15 @@ from hf_structure.hub.locating import short_names
 from hf_structure.training.examples import script_path
 from hf_structure.version import __version__
 
-# `max_tokens` says it instead.
+# Batches are bounded by `max_tokens`; these sizes have no effect.
 NO_SETTINGS = ("train_batch_size", "eval_batch_size", "total_train_batch_size", "total_eval_batch_size")
 STARTS = ("model_name_or_path", "base_model", "encoder")  # options that name a model to start from
 
 
 def note_facts(trainer: Any, model_args: Any, data_args: Any) -> None:
     """
-    Notes what the options of a run say about its model and its results, for the card that is made later. A run that
-    only evaluates adds to what training has noted.
+    Saves facts from the options of a run about its model and results, for the model card that is written later. A run
+    that only evaluates adds to the facts of training.
     """
     folder = Path(trainer.args.output_dir)
     is_trained = trainer.train_dataset is not None
@@ -35,9 +35,10 @@ def note_facts(trainer: Any, model_args: Any, data_args: Any) -> None:
 
 
 def training_facts(trainer: Any, model_args: Any, data_args: Any) -> CardFacts:
-    """What a run that trains says about its model."""
+    """Collects the facts about a trained model from its options."""
     starts = (getattr(model_args, name, None) for name in STARTS)
     start = next(filter(None, starts), None)
+    # Only names on the Hub can be links on a card.
     is_local = start is not None and (start in short_names() or Path(start).is_dir())
     settings = training_settings(trainer)
     if start is not None and is_local:
@@ -55,9 +56,9 @@ def training_facts(trainer: Any, model_args: Any, data_args: Any) -> CardFacts:
 
 def evaluation(part: str, *parsed: Any) -> list[str]:
     """
-    The script that runs, and the options by which it evaluates its model on this part, `"validation"` or `"test"`, as
-    this run does: those of `of_evaluation` that differ from their defaults in the dataclasses of options. Files are
-    named without their folders.
+    Returns the command that evaluates the model on a part, `"validation"` or `"test"`, with the results of this run:
+    the script, and the options in `of_evaluation` that differ from the defaults of their dataclasses. Files are named
+    without their folders.
     """
     words = [script_path(Path(sys.argv[0]).name)]
     for args in parsed:
@@ -75,11 +76,12 @@ def evaluation(part: str, *parsed: Any) -> list[str]:
 
 
 def training_settings(trainer: Any) -> dict[str, str]:
-    """Hyperparameters of a run, and versions."""
+    """Returns the hyperparameters of a run, and the versions of packages."""
     found = extract_hyperparameters_from_trainer(trainer)
     settings = {name: str(value) for name, value in found.items() if name not in NO_SETTINGS}
     settings["learning_rate"] = learning_rates(trainer)
-    if trainer.optimizer is not None:  # the script's own, whatever the options say
+    # A script may make its own optimizer, whatever the options say.
+    if trainer.optimizer is not None:
         settings["optimizer"] = describe(trainer.optimizer)
     for name in ("max_tokens", "max_sentences"):
         if budget := getattr(trainer, name, None):
@@ -89,14 +91,15 @@ def training_settings(trainer: Any) -> dict[str, str]:
 
 
 def describe(optimizer: Any) -> str:
-    """The name of an optimizer, and its settings."""
-    optimizer = getattr(optimizer, "optimizer", optimizer)  # that of accelerate holds one
+    """Returns the name and the settings of an optimizer."""
+    # accelerate wraps the optimizer.
+    optimizer = getattr(optimizer, "optimizer", optimizer)
     settings = {name: optimizer.defaults.get(name) for name in ("betas", "eps", "weight_decay")}
     return f"{type(optimizer).__name__}, {', '.join(f'{name}={value}' for name, value in settings.items())}"
 
 
 def learning_rates(trainer: Any) -> str:
-    """The highest learning rates that parameters are trained at."""
+    """Returns the peak learning rates, of all parameters or of groups of them."""
     model = trainer.accelerator.unwrap_model(trainer.model)
     own, rate = trainer.own_learning_rate(model)
     number = len(list(own))
@@ -109,11 +112,12 @@ def learning_rates(trainer: Any) -> str:
 
 def write_card(trainer: Any, **given: Any) -> None:
     """
-    Writes the card of a trainer's model into its folder, unless somebody wrote one there. Fields of [`CardFacts`] that
-    are `given` go before what the run has noted.
+    Writes the card of a trainer's model into its folder; a handwritten card is kept. Fields of [`CardFacts`] that are
+    `given` override the saved ones.
     """
     folder = Path(trainer.args.output_dir)
     before = read_card(folder)
+    # Never overwrite the words of a person.
     if before is not None and is_handwritten(before):
         return
     facts = CardFacts.of_folder(folder)

@@ -1,4 +1,4 @@
-"""What the scripts share that compare models: they train them one after another by another script and make a table."""
+"""Shared by scripts that compare models: they train each model with another script, and make a table of the scores."""
 
 import argparse
 import json
@@ -12,7 +12,7 @@ from typing import Any
 from hf_structure.text.json_text import load_json
 
 PARTS = ("train", "validation", "test")  # of a treebank
-Files = dict[str, str | Path]  # of these parts
+Files = dict[str, str | Path]  # part to file
 PARSING_OPTIONS = {"max_length": 80, "max_tokens": 512, "warmup_steps": 0.05, "new_learning_rate": 1e-3}
 FROM_SCRATCH = {"tokenizer_name": "bpe", "vocab_size": 8000}
 ATTACHMENT = {  # columns of a table
@@ -21,18 +21,18 @@ ATTACHMENT = {  # columns of a table
     "UAS, no punctuation": "uas_no_punct",
     "LAS, no punctuation": "las_no_punct",
 }
-NO_SHARES = ("perplexity", "word_perplexity", "falls")  # results that no percentages are made of
+NO_SHARES = ("perplexity", "word_perplexity", "falls")  # results that are not shares
 
 
 def parse_arguments(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace, list[str]]:
-    """The arguments of a command line before `--`, and those after it as they are."""
+    """Parses the command line up to `--`, and returns the arguments after it unparsed."""
     arguments = sys.argv[1:]
     split = arguments.index("--") if "--" in arguments else len(arguments)
     return parser.parse_args(arguments[:split]), arguments[split + 1 :]
 
 
 def add_parsing_arguments(parser: argparse.ArgumentParser) -> None:
-    """What scripts are told that compare supervised parsers."""
+    """Adds the options of scripts that compare supervised parsers."""
     for part in PARTS:
         parser.add_argument(f"--{part}_file", required=True, metavar="FILE", help="treebank in CoNLL-U")
     parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where models and table go")
@@ -46,7 +46,7 @@ def add_parsing_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class Seeds(argparse.Action):
-    """The seeds of a command line, which are different: the same run twice would be a deviation of 0."""
+    """Stores distinct seeds. A repeated seed would repeat a run, and lower the deviation."""
 
     def __call__(self, parser, namespace, values: Any, option_string=None):
         if len(set(values)) < len(values):
@@ -55,7 +55,7 @@ class Seeds(argparse.Action):
 
 
 def add_seeds_argument(parser: argparse.ArgumentParser) -> None:
-    """`--seeds 1 2 3 4`, with which every run of a script is done."""
+    """Adds `--seeds 1 2 3 4`: every run of a script is repeated with each seed."""
     parser.add_argument(
         "--seeds",
         type=int,
@@ -68,12 +68,12 @@ def add_seeds_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def seed_folder(folder: str | Path, name: str, seed: int) -> Path:
-    """Where a run goes with a seed: `folder/name-seed1` and so on."""
+    """Returns the folder of a run with a seed: `folder/name-seed1` and so on."""
     return Path(folder, f"{name}-seed{seed}")
 
 
 def named_files(text: str) -> tuple[str, Files]:
-    """A name and a file for each of the parts, or what argparse makes an error message of."""
+    """Parses `NAME=TRAIN,DEV,TEST`, as an argparse type, into the name and the file of each part."""
     name, _, files = text.partition("=")
     if not name or "/" in name or files.count(",") != 2:
         raise argparse.ArgumentTypeError(f"must be NAME=TRAIN,DEV,TEST, files with commas between them, not {text!r}")
@@ -81,7 +81,7 @@ def named_files(text: str) -> tuple[str, Files]:
 
 
 def encoders(args: argparse.Namespace) -> list[str | None]:
-    """None for parsers from scratch, and the pretrained encoder. Raises `ValueError` if neither is wanted."""
+    """Returns None for parsers from scratch, and the encoder. Raises `ValueError` if the options exclude both."""
     if args.pretrained_only and not args.encoder:
         raise ValueError("--pretrained_only needs an --encoder to start from")
     from_scratch: list[str | None] = [] if args.pretrained_only else [None]
@@ -93,26 +93,27 @@ def encoder_title(encoder: str | None) -> str:
 
 
 def parsing_options(args: argparse.Namespace, encoder: str | None, settings: dict) -> dict[str, object]:
-    """Options of `run_parsing.py` for a parser with some settings of its own, but for seed and folder."""
+    """Returns the options of `run_parsing.py` for a parser with these settings, except seed and folder."""
     files = {f"{part}_file": getattr(args, f"{part}_file") for part in PARTS}
     options: dict[str, object] = {**PARSING_OPTIONS, **files, "num_train_epochs": args.num_train_epochs}
     if encoder:
         shape = {"encoder": encoder, "num_layers": args.num_layers, "learning_rate": args.learning_rate}
         return options | shape | {"config_overrides": settings}
     shape = {"hidden_size": args.hidden_size, "intermediate_size": 4 * args.hidden_size}
+    # Heads have 64 dimensions, as in BERT.
     shape |= {"num_hidden_layers": args.num_layers, "num_attention_heads": max(1, args.hidden_size // 64)}
     return options | FROM_SCRATCH | {"config_overrides": settings | shape}
 
 
 def attachment_cells(folders: Iterable[Path]) -> list[str]:
-    """How many of a parser's runs, one for each seed, have ended, and their scores; nothing if none has."""
+    """Returns the number of finished runs of a parser, one per seed, and their scores; nothing without any."""
     return score_cells((read_results(folder / "test_results.json") for folder in folders), ATTACHMENT.values())
 
 
 def score_cells(results: Iterable[dict[str, float]], names: Iterable[str]) -> list[str]:
     """
-    Cells of a table's row: how many runs have ended, and the mean and deviation of each result, given by its name
-    without `test_`; nothing if none has ended. `results` has what [`read_results`] found of each seed's run.
+    Returns the cells of a table row: the number of finished runs, and the mean and deviation of each result, named
+    without `test_`; nothing if no run has finished. `results` are the [`read_results`] of each seed.
     """
     ended = [found for found in results if found]
     if not ended:
@@ -126,14 +127,14 @@ def score_cells(results: Iterable[dict[str, float]], names: Iterable[str]) -> li
 
 def run_script(script: Path, *options: object, **named: object) -> None:
     """
-    Runs a script in a process of its own: `named` options by name, then `options` as they are, which so have the last
-    word. A list gives an option several values, a dictionary is given as JSON. Raises `ValueError` if it fails.
+    Runs a script in a new process, with `named` options, then `options` as they are, which override them. A list gives
+    an option several values; a dictionary becomes JSON. Raises `ValueError` if the script fails.
     """
     _run(script.name, [str(script)], options, named)
 
 
 def run_command(command: str, *options: object, **named: object) -> None:
-    """The same of a command of `hf-structure`."""
+    """Like [`run_script`], for a command of `hf-structure`."""
     _run(f"hf-structure {command}", ["-m", "hf_structure.cli", command], options, named)
 
 
@@ -142,13 +143,14 @@ def _run(title: str, program: list[str], options: Iterable[object], named: dict[
     for name, value in named.items():
         values = value if isinstance(value, list | tuple) else [value]
         arguments += [f"--{name}", *(json.dumps(item) if isinstance(item, dict) else str(item) for item in values)]
+    # A process of its own: a model must not inherit random state or memory of the one before.
     status = subprocess.run([sys.executable, *program, *arguments, *map(str, options)]).returncode
     if status:
         raise ValueError(f"{title} ended with status {status}; see above")
 
 
 def read_results(*files: Path) -> dict[str, float]:
-    """The numbers in those of the JSON files that are there."""
+    """Merges the results in JSON files; missing files are skipped."""
     results = {}
     for file in files:
         if file.exists():
@@ -157,18 +159,18 @@ def read_results(*files: Path) -> dict[str, float]:
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown."""
+    """Formats a table in Markdown."""
     lines = [f"| {' | '.join(row)} |" for row in (columns, *rows)]
     return "\n".join([lines[0], "|---" * len(columns) + "|", *lines[1:]]) + "\n"
 
 
 def percent(value: float | None) -> str:
-    """A share as percent for a table, or a dash."""
+    """Formats a share in percent; None is a dash."""
     return "-" if value is None else f"{100 * value:.1f}"
 
 
 def _over_seeds(values: Sequence[float | None], scale: int) -> str:
-    """The mean of values, with their sample standard deviation if there are several, or a dash if one is missing."""
+    """Formats the mean of values, with the sample standard deviation of several; a dash if a value is missing."""
     scaled = [scale * value for value in values if value is not None]
     if len(scaled) < len(values):
         return "-"

@@ -30,7 +30,7 @@ from hf_structure.version import __version__
 
 logger = logging.getLogger(__name__)
 
-Encode = Callable[..., list[dict]]  # from sentences to what models read of them
+Encode = Callable[..., list[dict]]  # from sentences to inputs of models
 
 STRINGS = List(Value("string"))
 NUMBERS = List(Value("int32"))
@@ -42,19 +42,20 @@ _ROWS = 1000  # sentences in memory
 @dataclass(frozen=True)
 class Reading:
     """
-    How text is read. What `read`s the sentences of a file is known by its name: a `partial` of a function of a module,
-    not one that is defined in another.
+    How text is read. The function `read` yields the sentences of a file. The cache identifies it by its name: it must
+    be a function of a module, or a `partial` of one, not a function defined inside another.
     """
 
     read: Callable[[str], Iterator[dict]]
     features: dict  # columns of the sentences, `words` among them, with their types
     split: Callable[[str], list[str]] = tokenize_words  # splits a sentence of a data set into words
-    drop_by: str | None = None  # how punctuation is recognised that is dropped from data sets
+    drop_by: str | None = None  # drops punctuation from data sets, recognized in this way
 
     def row(self, row: Row) -> list[dict]:
-        """The sentences of a row of a data set: running text, or the words of one sentence."""
+        """Splits a row of a data set, running text or the words of one sentence, into sentences."""
         value = row() or []
         found = [value] if isinstance(value, list) else map(self.split, split_sentences(value, line_breaks="space"))
+        # Data sets of text have no annotation: other columns are missing.
         sentences = [dict.fromkeys(self.features) | {"words": words} for words in found]
         if self.drop_by is not None:
             sentences = [drop_punctuation(sentence, self.drop_by) for sentence in sentences]
@@ -63,9 +64,9 @@ class Reading:
 
 class Corpora:
     """
-    Prepares text in two steps: sentences, and what a model reads of them. Both are Arrow files in the cache of
-    `datasets`, whose names depend on the files, their sizes and modification times, the options and the tokenizer. The
-    memory needed does not grow with the text. With several processes, the main one prepares first.
+    Prepares text in two steps: sentences, and their encoding for a model. Both are Arrow files in the cache of
+    `datasets`, whose names depend on the files, their sizes and modification times, the options and the tokenizer.
+    Memory use does not grow with the text. With several processes, the main one prepares first.
     """
 
     def __init__(self, data_args: DataArguments, training_args: TrainingArguments):
@@ -77,20 +78,22 @@ class Corpora:
 
     def read(self, files: Sequence[str], reading: Reading) -> Dataset:
         """
-        The sentences of files; as many are read at a time as there are workers. Raises `OSError` for a file that
-        cannot be opened, and `ValueError` as `reading.read` does, or if there are no sentences.
+        Reads the sentences of files, in parallel with several workers. Raises `OSError` for a file that cannot be
+        opened, and `ValueError` as `reading.read` does, or if there are no sentences.
         """
+        # Called for its errors: a missing last file must not be noticed after hours.
         for file in files:
-            guess_format(file)  # raises its errors before anything is read
+            guess_format(file)
         return self._read(", ".join(files), file_states(*files), reading.read, reading.features)
 
     def read_rows(self, name: str, options: dict, reading: Reading) -> Dataset:
-        """The same of a data set, of which `options` are those of [`~hf_structure.corpora.rows.open_dataset`]."""
+        """Like [`read`], for a data set; `options` are passed to [`~hf_structure.corpora.rows.open_dataset`]."""
         state = [name, *source_states(open_dataset(name, **options).files)]
         return self._read(name, [state], partial(_read_rows, options=options, reading=reading), reading.features)
 
     def _read(self, name: str, states: list[list], read: Callable[[str], Iterator[dict]], features: dict) -> Dataset:
         arguments = {"states": states, "read": read, "columns": tuple(features), "version": __version__}
+        # `Generator` of `datasets` caches by its arguments: files, options, and the version of this package.
         builder = Generator(features=Features(features), generator=_rows, gen_kwargs=arguments)
         mode = "force_redownload" if self.overwrite else None
         with self.main_process_first(), writing_to(datasets_config.HF_DATASETS_CACHE):
@@ -99,7 +102,8 @@ class Corpora:
             except DatasetGenerationError as error:
                 if isinstance(error.__cause__, ValueError | OSError):
                     raise error.__cause__ from None
-                deque(_rows(**arguments), maxlen=0)  # raises the error of a worker, which `datasets` hides
+                # `datasets` hides the error of a worker: reading again in this process raises it.
+                deque(_rows(**arguments), maxlen=0)
                 raise
         splits = builder.info.splits
         if not splits or not splits["train"].num_examples:
@@ -112,10 +116,11 @@ class Corpora:
         self, sentences: Dataset, encode: Encode, tokenizer: PreTrainedTokenizerBase, features: dict
     ) -> Dataset:
         """
-        What a model reads of sentences, in their order: the columns in `features`, with their types, which `encode`
-        makes with the tokenizer. It is known by its name, and a `partial` by its arguments too, which `Hasher` of
-        `datasets` must be able to tell apart.
+        Encodes sentences, in their order, with `encode` and the tokenizer, into the columns in `features`, which also
+        gives their types. The cache identifies `encode` by its name, and a `partial` also by its arguments, which
+        `Hasher` of `datasets` must be able to distinguish.
         """
+        # A process for fewer rows than a batch would take longer to start than to encode.
         workers = min(self.num_workers, len(sentences) // _ROWS)
         key = (sentences._fingerprint, encode, tokenizer_hash(tokenizer), sorted(features), __version__)
         with self.main_process_first(), writing_to(datasets_config.HF_DATASETS_CACHE):
@@ -160,20 +165,21 @@ def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 def words_of(sentences: Dataset) -> Iterator[list[str]]:
-    """The words of each sentence."""
+    """Yields the words of each sentence."""
     for batch in cast(Iterator[dict], sentences.select_columns("words").iter(_ROWS)):
         yield from batch["words"]
 
 
 def is_annotated(sentences: Dataset, column: str) -> bool:
-    """Whether every sentence has a value in this column."""
+    """Returns True if every sentence has a value in this column."""
     tables = sentences.select_columns(column).with_format("arrow").iter(_ROWS)
     return not any(table[column].null_count for table in cast(Iterator["pyarrow.Table"], tables))
 
 
 def without_long(sentences: Dataset, max_length: int) -> Dataset:
-    """The training sentences of at most `max_length` words. Raises `ValueError` if there are none."""
+    """Selects the training sentences of at most `max_length` words. Raises `ValueError` if there are none."""
     count = pyarrow.compute.list_value_length  # pyright: ignore[reportAttributeAccessIssue]
+    # In Arrow, without reading the words into Python.
     kept = (column_numbers(sentences, "words", count) <= max_length).nonzero()[0]
     if len(kept) == len(sentences):
         return sentences

@@ -1,4 +1,4 @@
-"""Where the example scripts and the settings of published models are: in a wheel, or in a clone."""
+"""Finds the example scripts and the settings of published models, in a wheel or in a clone."""
 
 from pathlib import Path
 
@@ -11,16 +11,17 @@ CONFIGS = EXAMPLES / "configs"
 
 
 def script_path(name: str) -> str:
-    """Path of a script below `examples/`: `"papers/run_glue.py"` for `"run_glue.py"`. Unknown names are unchanged."""
+    """Returns the path of a script below `examples/`: `"papers/run_glue.py"` for `"run_glue.py"`."""
     in_papers = (EXAMPLES / "papers" / name).is_file()
     return f"papers/{name}" if in_papers else name
 
 
 def config_file(name: str) -> str:
     """
-    The file of settings that `--config` means: a path, or a name in `examples/configs` such as `"udgn-ptb"`. Raises
-    `ValueError` for a name that is neither; the message says which there are.
+    Resolves the value of `--config`: a path, or a name in `examples/configs` such as `"udgn-ptb"`. Raises `ValueError`
+    for any other name, and lists the names.
     """
+    # A path with a suffix is a file, even if it is missing: its error is clearer.
     if Path(name).suffix or Path(name).exists():
         return name
     named = CONFIGS / f"{name}.json"

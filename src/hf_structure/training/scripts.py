@@ -1,4 +1,4 @@
-"""What the training scripts of `examples/` share: configurations, resuming, results, errors."""
+"""Shared by the training scripts of `examples/`: configurations, resuming, results, errors."""
 
 import hashlib
 import inspect
@@ -36,11 +36,11 @@ from hf_structure.training.cards import note_facts
 
 logger = logging.getLogger(__name__)
 
-ALIGNED = ("pad_token_id", "bos_token_id", "eos_token_id")  # `Trainer` takes them from the tokenizer when it begins
+ALIGNED = ("pad_token_id", "bos_token_id", "eos_token_id")  # `Trainer` sets them from the tokenizer
 
 
 def read_json(text: str, name: str) -> dict:
-    """A JSON object; `name` says in errors where it is. Raises `ValueError` for anything else."""
+    """Parses a JSON object; `name` is its location for errors. Raises `ValueError` for anything else."""
     values = parse_json(text, name)
     if not isinstance(values, dict):
         raise ValueError(f"{name}: not a JSON object: {values}")
@@ -48,12 +48,13 @@ def read_json(text: str, name: str) -> dict:
 
 
 def load_object(path: str | Path) -> dict:
-    """The JSON object in a file. Raises `OSError` if it cannot be read."""
+    """Reads the JSON object in a file. Raises `OSError` if it cannot be read."""
     return read_json(read_whole(path), str(path))
 
 
 def save_whole(folder: Path, part: PreTrainedModel | PreTrainedTokenizerBase) -> None:
-    """Saves a model or tokenizer to a new folder, whole or not at all."""
+    """Saves a model or tokenizer to a new folder, atomically."""
+    # A run that is killed while saving leaves no folder that looks complete.
     partial = folder.with_name(f"{folder.name}.partial")
     with writing_to(folder):
         part.save_pretrained(partial)
@@ -61,12 +62,12 @@ def save_whole(folder: Path, part: PreTrainedModel | PreTrainedTokenizerBase) ->
 
 
 def write_json(values: object, path: Path) -> None:
-    """Writes a JSON file, whole or not at all."""
+    """Writes a JSON file, atomically."""
     write_text(json.dumps(values, indent=1), path)
 
 
 def write_text(text: str, path: Path) -> None:
-    """Writes a text file, whole or not at all."""
+    """Writes a text file, atomically."""
     with new_file(path, overwrite=True) as file:
         file.write(text)
 
@@ -81,8 +82,9 @@ def new_config(
     model_type: str, settings: dict, tokenizer: PreTrainedTokenizerBase, special: Sequence[str]
 ) -> PreTrainedConfig:
     """
-    Configuration of a new model over the vocabulary of a tokenizer; `special` are the special tokens that the family
-    knows, such as `"pad"`. Raises `ValueError` for an unknown family, and unknown or impossible settings.
+    Makes the configuration of a new model for a tokenizer's vocabulary; `special` are the special tokens in the
+    family's configuration, such as `"pad"`. Raises `ValueError` for an unknown family, and for unknown or invalid
+    settings.
     """
     check_settings(model_type, settings)
     ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in special}
@@ -92,7 +94,7 @@ def new_config(
 
 @contextmanager
 def readable_settings() -> Iterator[None]:
-    """Turns errors in the settings of a configuration into a `ValueError` of one line."""
+    """Converts errors in the settings of a configuration to a `ValueError` of one line."""
     try:
         yield
     except StrictDataclassError as error:
@@ -115,12 +117,12 @@ def config_class_of(model_type: str) -> type[PreTrainedConfig]:
 
 
 def callbacks(args: RunArguments) -> list:
-    """Early stopping, if it is wanted."""
+    """Returns the callback of early stopping, if it is enabled."""
     return [EarlyStoppingCallback(args.early_stopping_patience)] if args.early_stopping_patience else []
 
 
 def find_checkpoint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, args: Any) -> str | None:
-    """Where an interrupted run resumes. Raises `ValueError` if another model or vocabulary was trained there."""
+    """Returns the checkpoint to resume from, if any. Raises `ValueError` if it has another model or vocabulary."""
     checkpoint = args.resume_from_checkpoint or last_complete_checkpoint(args.output_dir)
     if not checkpoint:
         return None
@@ -134,14 +136,16 @@ def find_checkpoint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, 
     stopping = callbacks.get("EarlyStoppingCallback", {}).get("attributes", {})
     patience = args.early_stopping_patience
     if patience and stopping.get("early_stopping_patience_counter", 0) >= patience:
-        args.num_train_epochs = state.epoch  # it had stopped early, and stays so
-        args.max_steps = min(args.max_steps, state.global_step)  # not positive if epochs are counted
+        # A run that had stopped early trains no further.
+        args.num_train_epochs = state.epoch
+        # -1 if epochs are counted, which stays.
+        args.max_steps = min(args.max_steps, state.global_step)
     logger.info("going on from %s", checkpoint)
     return checkpoint
 
 
 def last_complete_checkpoint(folder: str | Path) -> str | None:
-    """Newest complete checkpoint in a run's output folder, from which a killed run resumes; None without any."""
+    """Returns the newest complete checkpoint in a run's output folder; None if there is none."""
     finished = {}
     for state in Path(folder).glob("checkpoint-*/trainer_state.json"):
         # A run killed while writing leaves a truncated file.
@@ -151,7 +155,7 @@ def last_complete_checkpoint(folder: str | Path) -> str | None:
 
 
 def config_changes(checkpoint: str, config: PreTrainedConfig) -> list[str]:
-    """Names of the settings that differ between a configuration and the one in a checkpoint."""
+    """Returns the names of the settings that differ between a configuration and a checkpoint."""
     saved = load_object(Path(checkpoint, "config.json"))
     if saved.get("model_type") != config.model_type:
         return ["model_type"]
@@ -159,11 +163,13 @@ def config_changes(checkpoint: str, config: PreTrainedConfig) -> list[str]:
 
 
 def differences(saved: PreTrainedConfig, config: PreTrainedConfig) -> list[str]:
-    """Names of the settings of its family that two configurations differ in."""
+    """Returns the names of the family's settings in which two configurations differ."""
     if type(saved) is not type(config):
         return ["model_type"]
-    names = {"id2label": None}  # a set with an order
-    for each in type(config).__mro__:  # a family may be made of another one
+    # A dictionary is a set that keeps the order.
+    names = {"id2label": None}
+    # A family may inherit settings from another one.
+    for each in type(config).__mro__:
         if issubclass(each, PreTrainedConfig) and each is not PreTrainedConfig:
             names |= inspect.get_annotations(each)
     names = [name for name in names if name not in ALIGNED]
@@ -178,13 +184,15 @@ def _differ(one: object, other: object) -> bool:
 
 
 def begin(args: RunArguments) -> None:
-    """Sets up logging, by default of the main process alone, and seeds."""
+    """Sets up logging, by default in the main process only, and the random seed."""
     level = logging.INFO if args.should_log else logging.WARNING
     if args.log_level != "passive":
         level = args.get_process_log_level()
     logging.basicConfig(level=level, format="%(message)s")
-    transformers.utils.logging.set_verbosity_error()  # warns of tied weights whenever a checkpoint is loaded
-    transformers.utils.logging.disable_progress_bar()  # of saving: training has its own
+    # transformers warns of tied weights whenever a checkpoint is loaded.
+    transformers.utils.logging.set_verbosity_error()
+    # Of saving; training has a bar of its own.
+    transformers.utils.logging.disable_progress_bar()
     set_seed(args.seed)
 
 
@@ -192,8 +200,8 @@ def train_and_evaluate(
     trainer: Any, test_dataset: Dataset | None, model_args: TrainedModelArguments, data_args: DataArguments
 ) -> None:
     """
-    Trains (or resumes) if there is a training set, reports on all given sets, and writes the model card, which goes to
-    the Hub with the model if that is wanted. The results of a set are written last: they say that a run has ended.
+    Trains (or resumes) if there is a training set, evaluates the given sets, writes the model card, and pushes to the
+    Hub if the options say so. The results of each set are written last, as a mark that the run has finished.
     """
     with writing_to(trainer.args.output_dir):
         metrics = {}
@@ -217,16 +225,17 @@ def train_and_evaluate(
 
 
 def has_card(trainer: Any) -> bool:
-    """Whether the output folder is that of a model, and not of results alone."""
+    """Returns True if the output folder holds a model, not only results."""
     return trainer.train_dataset is not None or Path(trainer.args.output_dir, "config.json").exists()
 
 
 def report(trainer: Any, metrics: dict[str, dict[str, float]]) -> None:
-    """Writes the metrics of each set to the output folder, after the model card, which contains them too."""
+    """Writes the model card and the metrics of each set to the output folder."""
     folder = Path(trainer.args.output_dir)
     if not trainer.is_world_process_zero():
         return
     file = folder / RESULTS
+    # Training and a later evaluation add to the same file.
     together = load_object(file) if file.exists() else {}
     write_json(together | {name: value for values in metrics.values() for name, value in values.items()}, file)
     if has_card(trainer):
@@ -236,19 +245,19 @@ def report(trainer: Any, metrics: dict[str, dict[str, float]]) -> None:
 
 
 def file_states(*files: str | Path) -> list[list]:
-    """Path, size and modification time of files, which tell whether they are still the same."""
+    """Returns path, size and modification time of files, to detect changes."""
     states = ((file, os.stat(file)) for file in files)
     return [[str(Path(file).resolve()), state.st_size, state.st_mtime_ns] for file, state in states]
 
 
 def source_states(files: Sequence[str]) -> list:
-    """The same for the sources of data sets, which may be large: local files, and addresses that name a version."""
+    """Like [`file_states`], for the sources of data sets: local files, and addresses, which include a version."""
     local = [file for file in files if os.path.exists(file)]
     return [*file_states(*local), *(file for file in files if file not in local)]
 
 
 def file_digests(*files: str | Path) -> list[list[str]]:
-    """Name and SHA-256 of each file: the same for all copies, whatever their folder and time."""
+    """Returns name and SHA-256 of each file, which are the same for all copies."""
     found = []
     for file in map(Path, files):
         with file.open("rb") as opened:
@@ -257,18 +266,18 @@ def file_digests(*files: str | Path) -> list[list[str]]:
 
 
 def model_digests(name: str) -> list[list[str]]:
-    """The same for the files of a model. Raises `ValueError` if there is no such model."""
+    """Like [`file_digests`], for the files of a model. Raises `ValueError` if there is no such model."""
     folder = Path(resolve_model(name))
     return file_digests(folder / "config.json", *folder.glob("lexicon.json"), *sorted(folder.glob("*.safetensors")))
 
 
 def pair_digests(data: str) -> list[list[str]] | str:
-    """The same for the files of a set of minimal pairs, or its name if the set is not local."""
+    """Like [`file_digests`], for a set of minimal pairs; its name if it is not local."""
     return file_digests(*table_files(data)) or data
 
 
 def check_same_run(file: Path, options: dict) -> None:
-    """Raises `ValueError` if `file` exists and tells that its folder belongs to a run with other options."""
+    """Raises `ValueError` if `file`, the options of an earlier run in this folder, differs from the given ones."""
     if file.exists():
         before = load_object(file)
         changed = [name for name in options | before if options.get(name) != before.get(name)]
@@ -280,7 +289,7 @@ def check_same_run(file: Path, options: dict) -> None:
 
 
 def run(main: Callable[[], None], name: str) -> None:
-    """Runs a script. Errors about files, options, the Hub or missing packages become one line."""
+    """Runs a script. Errors about files, options, the Hub or missing packages are printed in one line."""
     try:
         main()
     except KeyboardInterrupt:
@@ -293,7 +302,7 @@ def run(main: Callable[[], None], name: str) -> None:
 
 
 def _message(error: Exception) -> str | None:
-    """One line about files, options, the Hub or missing packages; None for a bug."""
+    """Formats an error about files, options, the Hub or missing packages in one line; None for a bug."""
     if isinstance(error, OSError) and error.filename:
         return error_line(error)
     if (number := full_disk(error)) is not None:

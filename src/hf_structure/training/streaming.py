@@ -1,4 +1,4 @@
-"""Training on text while it is read, from files or from the Hub, without keeping it."""
+"""Training on text streamed from files or from the Hub, without a copy on disk."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,13 +16,13 @@ from hf_structure.corpora.rows import Rows, open_dataset
 from hf_structure.training.arguments import DataArguments, RunArguments, option
 from hf_structure.training.corpora import Corpora, Encode, Reading, without_long
 
-Record = Callable[[], Iterable[dict]]  # makes the sentences of a unit that is read: a sentence, or a row of text
-_TIMES = 20  # how often a run without epochs is evaluated and saved
+Record = Callable[[], Iterable[dict]]  # returns the sentences of one unit that is read, a sentence or a row
+_TIMES = 20  # evaluations and checkpoints of a run without epochs
 
 
 @dataclass
 class TextArguments(DataArguments):
-    """What a language model is trained on: files, or a data set of text."""
+    """Options of the text that a language model is trained on: files, or a data set."""
 
     _argument_group_name: ClassVar[str] = "data"
     needs: ClassVar[dict[str, str]] = {
@@ -51,14 +51,14 @@ class TextArguments(DataArguments):
 
     @property
     def dataset_options(self) -> dict:
-        """Those of [`~hf_structure.corpora.rows.open_dataset`]."""
+        """Arguments of [`~hf_structure.corpora.rows.open_dataset`]."""
         return {"column": self.text_column_name, "config_name": self.dataset_config_name, "split": self.dataset_split}
 
 
 def check_streaming(data_args: TextArguments, training_args: RunArguments, has_tokenizer: bool) -> None:
     """
-    Raises `ValueError` for options that contradict each other. A stream has no epochs: whatever was to be done after
-    each of them is done twenty times in all.
+    Raises `ValueError` for options that contradict each other. A stream has no epochs: evaluations and checkpoints
+    that were due after each epoch are spread over the run, see [`_schedule_by_steps`].
     """
     if data_args.train_file and data_args.dataset_name:
         raise ValueError("give either --train_file or --dataset_name")
@@ -75,6 +75,11 @@ def check_streaming(data_args: TextArguments, training_args: RunArguments, has_t
         )
     if data_args.buffer_size < 1:
         raise ValueError(f"--buffer_size must be at least 1, not {data_args.buffer_size}")
+    _schedule_by_steps(training_args)
+
+
+def _schedule_by_steps(training_args: RunArguments) -> None:
+    """Evaluates, saves and logs `_TIMES` times in all, instead of after each epoch."""
     steps = max(training_args.max_steps // _TIMES, 1)
     for name in ("eval", "save", "logging"):
         strategy = getattr(training_args, f"{name}_strategy")
@@ -85,17 +90,17 @@ def check_streaming(data_args: TextArguments, training_args: RunArguments, has_t
 
 class TextStream(IterableDataset):
     """
-    Batches under a token budget, forever: the text is read again when it ends. Buffers of `buffer_size` sentences are
-    cut into batches of similar lengths in a random order; where buffers begin changes with each pass.
+    Yields batches under a token budget, forever: the text is read again when it ends. Buffers of `buffer_size`
+    sentences are cut into batches of similar lengths, in random order; each pass shifts the buffers.
 
-    Every process, and every worker of its data loader, has its share of the text. The batches are a function of `seed`
-    and of the numbers of processes and workers.
+    Every process, and every worker of its data loader, reads its own share of the text. The batches depend only on
+    `seed` and the numbers of processes and workers.
 
     Args:
         records (`Callable[[int, int], Iterable[Record]]`): Reads share i of n of the text.
-        encode (`Callable[[list[dict]], list[dict]]`): From sentences to the input of `collate`, and its `length`.
-        collate (`Callable`): Makes batches; its `set_epoch`, if any, is given the number of the pass.
-        max_words, max_length (`int`, *optional*): Sentences of more words or of a greater `length` are left out.
+        encode (`Callable[[list[dict]], list[dict]]`): Encodes sentences for `collate`, with their `length`.
+        collate (`Callable`): Makes batches; its `set_epoch`, if any, gets the number of the pass.
+        max_words, max_length (`int`, *optional*): Sentences with more words or a greater `length` are left out.
         others: As for [`~hf_structure.corpora.batching.TokenBudgetBatchSampler`].
     """
 
@@ -131,6 +136,7 @@ class TextStream(IterableDataset):
     def __iter__(self) -> Iterator[dict]:
         worker = get_worker_info()
         number, workers = (worker.id, worker.num_workers) if worker else (0, 1)
+        # Workers of all processes are numbered in one sequence.
         share = self.rank * workers + number
         shares = self.num_replicas * workers
         for epoch in itertools.count():
@@ -139,13 +145,15 @@ class TextStream(IterableDataset):
             if first is None:
                 raise ValueError(f"no sentence of at most {self.max_words} words for process {share + 1} of {shares}")
             for examples in itertools.chain([first], batches):
+                # Masking depends on the pass, so that repeated text is masked anew.
                 if hasattr(self.collate, "set_epoch"):
                     self.collate.set_epoch(epoch)
                 yield self.collate(examples)
 
     def _pass(self, share: int, shares: int, rng: np.random.Generator) -> Iterator[list[dict]]:
-        """The batches of one share of the text."""
+        """Yields the batches of one share of the text, once."""
         examples = self._examples(share, shares)
+        # A shorter first buffer shifts all others, so that each pass sorts other sentences together.
         size = int(rng.integers(1, self.buffer_size, endpoint=True))
         while buffer := list(itertools.islice(examples, size)):
             lengths = [example["length"] for example in buffer]
@@ -162,7 +170,7 @@ class TextStream(IterableDataset):
 
 
 def read_training_text(corpora: Corpora, args: TextArguments, reading: Reading) -> Dataset | None:
-    """The training text, without long sentences; None if there is none, or if it is streamed."""
+    """Reads the training text, without long sentences; None if there is none, or if it is streamed."""
     if not args.trains or args.streaming:
         return None
     if args.dataset_name:
@@ -180,7 +188,7 @@ def stream_training_text(
     collate: Callable[[list[dict]], dict],
     longest: int | None = None,
 ) -> TextStream:
-    """The training text as batches for one of the processes, for a model that can read `longest` tokens."""
+    """Streams the training text as batches for this process, for a model that reads at most `longest` tokens."""
     if args.dataset_name:
         records = partial(row_records, open_dataset(args.dataset_name, **args.dataset_options), reading)
     else:
@@ -201,13 +209,13 @@ def stream_training_text(
 
 
 def file_records(files: Sequence[str], reading: Reading, share: int, shares: int) -> Iterator[Record]:
-    """Every `shares`-th sentence of files."""
+    """Yields every `shares`-th sentence of files."""
     sentences = (sentence for file in files for sentence in reading.read(file))
     for sentence in itertools.islice(sentences, share, None, shares):
         yield partial(list, [{column: sentence[column] for column in reading.features}])
 
 
 def row_records(rows: Rows, reading: Reading, share: int, shares: int) -> Iterator[Record]:
-    """A part of the rows of a data set."""
+    """Yields a share of the rows of a data set."""
     for row in rows.part(share, shares):
         yield partial(reading.row, row)

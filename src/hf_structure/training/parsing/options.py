@@ -11,7 +11,7 @@ from hf_structure.training.scripts import config_class_of
 
 VARIANTS = families_of("parsing")
 DEFAULT_FAMILY = "g2g_transformer"
-# Options that only some families have, see `Family.options`: the families, and what the others do.
+# Options that only some families have, see `Family.options`, with the reason for their error message.
 OF_FAMILIES = {
     "use_swap": "a g2g_transformer: others predict crossing arcs as they are",
     "columns": "a rng_transformer: others predict heads and labels alone",
@@ -23,7 +23,7 @@ OF_FAMILIES = {
 
 @dataclass
 class ParsingModelArguments(ModelArguments):
-    """What is trained."""
+    """Options of the parser."""
 
     needs: ClassVar[dict[str, str]] = {
         "num_layers": "encoder",
@@ -39,7 +39,7 @@ class ParsingModelArguments(ModelArguments):
     )
     num_layers: int | None = option(
         None,
-        "How many of the encoder's layers are used, the first ones; by default 6 in a g2g_transformer, "
+        "Number of the encoder's layers to use, from the first; by default 6 in a g2g_transformer, "
         "all in a rng_transformer.",
     )
     tokenizer_name: str = option(
@@ -48,38 +48,40 @@ class ParsingModelArguments(ModelArguments):
         "subwords (folder or Hub name).",
     )
     word_tokenizer: str = option(
-        "english", "What splits raw text into words like those of trees.", choices=list(WORD_TOKENIZERS)
+        "english", "Rule that splits raw text into words as in the trees.", choices=list(WORD_TOKENIZERS)
     )
-    min_frequency: int = option(2, "Words seen fewer times in training are unknown.")
-    vocab_size: int | None = option(None, "Largest size of a vocabulary that is made.")
+    min_frequency: int = option(2, "Words that occur fewer times in the training text are unknown.")
+    vocab_size: int | None = option(None, "Maximum size of a new vocabulary.")
     use_swap: bool = option(False, "Learn and predict crossing arcs.")
     no_labels: bool = option(False, "Predict no relation labels.")
-    use_tags: bool = option(False, "Read part-of-speech tags (XPOS, or else UPOS) too.")
+    use_tags: bool = option(False, "Read part-of-speech tags, too (XPOS, or else UPOS).")
     columns: list[str] = field(
         default_factory=list,
         metadata={
-            "help": "What is predicted of each word too; values seen fewer than --min_frequency times are not. "
-            "Without a name, those of --config are left out.",
+            "help": "Further columns to predict for each word, without values that occur fewer than --min_frequency "
+            "times. Without a name, the columns of --config are left out.",
             "choices": list(PREDICTED),
         },
     )
     use_lexicon: bool = option(
-        False, "Correct predicted lemmas with the words of the first training file and the lemmas of all of them."
+        False,
+        "Correct predicted lemmas with the words of the first training file and the lemmas of all files.",
     )
     teacher: str | None = option(
-        None, "A trained rng_transformer (its name or folder) whose probabilities are learned beside the trees."
+        None,
+        "A trained rng_transformer (name or folder) whose probabilities are learned in addition to the trees.",
     )
     teacher_columns: list[str] | None = option(
         None,
-        "The --columns that are learned from the teacher; by default all that it predicts.",
+        "The --columns to learn from the teacher; by default all that it predicts.",
         choices=list(PREDICTED),
     )
-    teacher_weight: float = option(1.0, "Weight of what is learned from the teacher; that of the trees is 1.")
+    teacher_weight: float = option(1.0, "Weight of the loss for the teacher's probabilities; the trees have weight 1.")
 
 
 @dataclass
 class ParsingDataArguments(DataArguments):
-    """What it is trained on."""
+    """Options of the treebanks."""
 
     of_evaluation: ClassVar[tuple[str, ...]] = (*DataArguments.of_evaluation, "punctuation_by", "tell_treebank")
 
@@ -89,27 +91,27 @@ class ParsingDataArguments(DataArguments):
     )
     sampling_power: float = option(
         1.0,
-        "In an epoch, sentences are drawn from each training treebank in proportion to its size to this "
-        "power: from all alike if 0.",
+        "In an epoch, sentences are drawn from each training treebank in proportion to its size raised to this "
+        "power; 0 weighs all treebanks equally.",
     )
-    tell_treebank: bool = option(False, "Evaluate each treebank as one of its own style, not of the first.")
+    tell_treebank: bool = option(False, "Evaluate each treebank in its own style instead of the first treebank's.")
     initial_train_file: list[str] | None = option(
-        None, "The training sentences as another parser has parsed them, which are refined."
+        None, "Initial trees of the training sentences, from another parser, to be refined."
     )
+    initial_validation_file: list[str] | None = option(None, "Initial trees of the validation sentences.")
+    initial_test_file: list[str] | None = option(None, "Initial trees of the test sentences.")
     constituents: list[str] | None = option(
         None,
-        "Constituency trees to learn too, in brackets. A training sentence with the same words has both trees; others "
-        "are learned by their constituents alone.",
+        "Constituency trees to learn too, in brackets. A training sentence of the same words has both trees; the other "
+        "trees are sentences of their own.",
     )
-    validation_constituents: list[str] | None = option(None, "The constituency trees of validation sentences.")
-    test_constituents: list[str] | None = option(None, "The constituency trees of test sentences.")
-    initial_validation_file: list[str] | None = option(None, "The same of the validation sentences.")
-    initial_test_file: list[str] | None = option(None, "The same of the test sentences.")
+    validation_constituents: list[str] | None = option(None, "Constituency trees of the validation sentences.")
+    test_constituents: list[str] | None = option(None, "Constituency trees of the test sentences.")
     max_tokens: int = option(
-        512, "Words (or pieces, where the encoder reads these) of a batch on one device, padding counted."
+        512, "Words of a batch on one device, including padding; pieces, if the encoder reads pieces."
     )
     punctuation_by: str = option(
-        "auto", "What is punctuation in evaluation.", choices=["auto", "deprel", "tags", "form"]
+        "auto", "How evaluation recognizes punctuation.", choices=["auto", "deprel", "tags", "form"]
     )
 
 
@@ -121,11 +123,11 @@ class ParsingTrainingArguments(RunArguments):
     new_learning_rate: float = option(3e-4, "Highest learning rate of the others.")
     adam_epsilon: float = option(1e-6, "Epsilon of AdamW.")
     weight_decay: float = option(0.01, "Weight decay of AdamW.")
-    max_grad_norm: float = option(1.0, "Bound of the gradient's norm.")
-    warmup_steps: float = option(0.01, "Steps, or below 1 the share of them, in which the learning rates rise.")
+    max_grad_norm: float = option(1.0, "Maximum norm of the gradient.")
+    warmup_steps: float = option(0.01, "Warm-up steps of the learning rates, or their share if below 1.")
     num_train_epochs: float = option(12, "Number of passes over the training trees.")
     metric_for_best_model: str | None = option(
-        "las", "What makes a checkpoint the best: las, uas, las_no_punct or uas_no_punct."
+        "las", "Metric of the best checkpoint: las, uas, las_no_punct or uas_no_punct."
     )
 
 
@@ -135,7 +137,7 @@ def check_options(
     training_args: ParsingTrainingArguments,
     settings: dict,
 ) -> None:
-    """Raises `ValueError` for an unknown family, and for options that have no meaning here or beside others."""
+    """Raises `ValueError` for an unknown family, and for options that have no effect here or contradict others."""
     family = family_of(config_class_of(settings.get("model_type", DEFAULT_FAMILY)))
     if family is None or family.objective != "parsing":
         raise ValueError(f"this script trains models of the types {' and '.join(VARIANTS)}, or your own like them")
@@ -153,7 +155,7 @@ def check_options(
 
 
 def _check_new(args: ParsingModelArguments) -> None:
-    """Raises `ValueError` for options of new parsers beside a trained one, and for two tokenizers."""
+    """Raises `ValueError` for options of new parsers together with a trained one, and for two tokenizers."""
     of_new_parsers = ("encoder", "use_swap", "no_labels", "use_tags", "columns", "use_lexicon")
     given = {name for name in of_new_parsers if getattr(args, name)}
     if args.tokenizer_name != "words":

@@ -1,4 +1,4 @@
-"""The parser that is trained, and its tokenizer."""
+"""Loads or makes the parser to train, and its tokenizer."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -17,11 +17,12 @@ from hf_structure.training.scripts import check_settings, config_class_of, new_c
 
 
 def load_tokenizer(args: ParsingModelArguments, sentences: Dataset | None) -> PreTrainedTokenizerBase:
-    """The tokenizer of a trained parser or an encoder, a given one of subwords, or a new one."""
+    """Loads the tokenizer of a trained parser or encoder, or a subword tokenizer; or trains a new one."""
     trust: dict[str, Any] = {"trust_remote_code": args.trust_remote_code}
     if args.model_name_or_path:
         return read_tokenizer(resolve_model(args.model_name_or_path, **trust), **trust)
-    trees = cast(Dataset, sentences)  # without a trained parser there are some
+    # A new parser is always trained, on some trees.
+    trees = cast(Dataset, sentences)
     size = args.vocab_size
     if args.encoder is None and args.tokenizer_name == "words":
         options = {"min_frequency": args.min_frequency, "vocab_size": size, "skip_punctuation": False}
@@ -40,19 +41,22 @@ def load_tokenizer(args: ParsingModelArguments, sentences: Dataset | None) -> Pr
 def load_model(
     args: ParsingModelArguments, settings: dict, tokenizer: PreTrainedTokenizerBase, sentences: Dataset | None
 ) -> PreTrainedModel:
-    """A trained parser, a new one that starts from an encoder, or one from scratch."""
+    """Loads a trained parser, or makes a new one, from an encoder or from scratch."""
     settings = dict(settings)
     if sentences is not None and "span_labels" in sentences.column_names:
         settings.setdefault("constituents", values_of(sentences, "span_labels", "constituents", args.min_frequency))
     if args.model_name_or_path:
         return _from_trained(args, settings)
-    trees = cast(Dataset, sentences)  # without a trained parser there are some
+    # A new parser is always trained, on some trees.
+    trees = cast(Dataset, sentences)
     if args.use_tags:
+        # Tags and labels become part of the configuration, so that parsing needs no training files.
         settings["tags"] = values_of(trees, "tags", "part-of-speech tags: leave --use_tags out")
         settings["num_tags"] = len(settings["tags"])
     if args.columns:
         least = args.min_frequency
         settings["columns"] = {name: values_of(trees, name, f"{name} (--columns)", least) for name in args.columns}
+    # Encoders take the labels as an argument, new models as settings.
     labelled = settings.pop("labelled", True)
     labels = values_of(trees, "deprels", "relation labels: give --no_labels") if labelled else None
     if args.encoder:
@@ -89,7 +93,7 @@ def _from_encoder(
 
 
 def values_of(sentences: Dataset, column: str, purpose: str, min_frequency: int = 1) -> list[str]:
-    """Sorted distinct values of a column that are frequent enough. Raises `ValueError` if there are none."""
+    """Returns the distinct values of a column that are frequent enough, sorted. Raises `ValueError` without any."""
     counts = Counter()
     for batch in cast(Iterator[dict], sentences.select_columns(column).iter(1000)):
         for row in batch[column]:
@@ -101,7 +105,7 @@ def values_of(sentences: Dataset, column: str, purpose: str, min_frequency: int 
 
 
 def new_parameters(model: PreTrainedModel, args: ParsingModelArguments) -> list[str]:
-    """Names of the parameters that come from no encoder; all parameters of a parser from scratch."""
+    """Returns the names of the parameters that are not pretrained; all of a parser from scratch."""
     every = [name for name, _ in model.named_parameters()]
     if not args.encoder and not args.model_name_or_path:
         return every

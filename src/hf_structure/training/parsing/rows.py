@@ -34,8 +34,10 @@ def to_rows(
         features["tag_ids"] = NUMBERS
     if "initial_heads" in sentences.column_names:
         features |= {"initial_heads": NUMBERS, "initial_deprels": NUMBERS}
+    # The trainer scores treebanks separately if there is such a column.
     if sentences.unique("treebank") != [None]:
         features["treebank"] = Value("string")
+    # Values of further columns are ids in the vocabularies of the parser.
     features |= dict.fromkeys(predicted_columns(config), NUMBERS)
     if config.abilities.segments:
         features["sentence_starts"] = NUMBERS
@@ -86,11 +88,13 @@ def encode_sentences(
     Args:
         punctuation_by (`str`): How punctuation is recognised, see [`keep_mask`].
         max_length (`int`, *optional*): Maximum number of words of a training sentence; None in evaluation.
-        tell_treebank (`bool`): Whether the parser reads the treebank of each sentence.
+        tell_treebank (`bool`): If True, the parser reads the treebank of each sentence.
     """
+    # One for all sentences: its vocabularies are indexed once.
     encoder = RowEncoder(tokenizer, config)
     rows = []
     for sentence in sentences:
+        # Evaluation leaves out only what the parser cannot read; training also trees that cannot be learned.
         reason = encoder.why_left_out(sentence, max_length)
         if "sentence_starts" in sentence:
             row = encoder.encode_paragraph(sentence)
@@ -236,6 +240,7 @@ def without_unusable(rows: Dataset, purpose: str) -> Dataset:
         reasons.update(table["left_out"].drop_null().to_pylist())
     is_null = pyarrow.compute.is_null  # pyright: ignore[reportAttributeAccessIssue]
     kept = column_numbers(column, "left_out", is_null).nonzero()[0]
+    # One line for all sentences: a warning for each would fill the screen.
     counted = f"{len(rows) - len(kept)} of {len(rows)} sentences left out"
     counted += "".join(f"; {count}: {reason}" for reason, count in reasons.most_common())
     if not len(kept):

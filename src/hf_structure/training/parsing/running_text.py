@@ -34,6 +34,7 @@ def read_paragraphs(path: str, treebank: str | None = None) -> Iterator[dict]:
         if sentence.begins_paragraph and stretch:
             yield _as_row(stretch, treebank)
             stretch = []
+        # Sentences before the first mark belong to no known paragraph.
         is_marked = is_marked or sentence.begins_paragraph
         if not is_marked:
             continue

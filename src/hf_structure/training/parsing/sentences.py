@@ -56,6 +56,7 @@ def read_treebanks(files: Sequence[str], treebanks: Sequence[str], corpora: Corp
     if not treebanks:
         return corpora.read(files, reading)
     parts = []
+    # Files of one treebank are read together, in parallel.
     for treebank, pairs in groupby(zip(treebanks, files, strict=True), key=lambda pair: pair[0]):
         read: Any = partial(cast(Any, reading.read), treebank=treebank)
         parts.append(corpora.read([file for _, file in pairs], replace(reading, read=read)))
@@ -83,6 +84,7 @@ def with_initial_trees(sentences: Dataset, files: Sequence[str] | None, corpora:
         raise ValueError(f"{', '.join(files)}: {len(trees)} sentences, but {len(sentences)} to refine")
     parsed = cast(Iterable[dict], trees.select_columns(["words", "heads"]))
     for number, (tree, words) in enumerate(zip(parsed, words_of(sentences), strict=True), start=1):
+        # Rows are matched by position: check that they are the same sentences.
         if tree["words"] != words or tree["heads"] is None:
             raise ValueError(f"{', '.join(files)}: sentence {number} has other words, or no heads")
     columns = {"heads": "initial_heads", "deprels": "initial_deprels"}

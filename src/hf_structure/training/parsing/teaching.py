@@ -29,6 +29,7 @@ def load_teacher(
     family = family_of(model.config)
     if family is None or "teacher" not in family.options or model.config.num_tags:
         raise ValueError(f"--teacher {args.teacher}: not a rng_transformer that reads words alone")
+    # The teacher is not trained: with --bf16, its weights are in half precision, too.
     model.to(training_args.device, torch.bfloat16 if training_args.bf16 else torch.float32)
     return Teacher(model, config, args.teacher_columns, args.teacher_weight)
 

@@ -10,12 +10,12 @@ from hf_structure.text.files import plain_path
 from hf_structure.training.parsing.options import ParsingDataArguments
 from hf_structure.training.scripts import config_class_of
 
-PARTS = {"train": "train", "validation": "dev", "test": "test"}  # names of parts in file names
-ANY = "any"  # the treebank of sentences that are not told theirs
+PARTS = {"train": "train", "validation": "dev", "test": "test"}  # as they are called in file names
+ANY = "any"  # name for sentences of an unnamed treebank
 
 
 def find_files(args: ParsingDataArguments) -> dict[str, list[str]]:
-    """The files of each part; a folder stands for the files of all treebanks in it."""
+    """Returns the files of each part; a folder stands for the files of all treebanks in it."""
     return {part: _files_of(getattr(args, f"{part}_file") or (), name) for part, name in PARTS.items()}
 
 
@@ -25,31 +25,40 @@ def _files_of(names: Sequence[str], part: str) -> list[str]:
 
 def name_treebanks(args: ParsingDataArguments, files: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """
-    The names of each part's treebanks, one for each file, or none if treebanks are not told apart. Raises `ValueError`
-    if training files and names differ in number, and for options about treebanks that have no effect.
+    Returns the names of the treebanks of each part, one per file, or none if treebanks are not distinguished. Raises
+    `ValueError` if training files and names differ in number, and for options about treebanks that have no effect.
     """
     treebanks = {part: _names_in(names) for part, names in files.items()}
     folders = [name for name in args.train_file or () if os.path.isdir(name)]
-    if args.treebanks and folders:
-        raise ValueError(f"--treebanks is for training files: the treebanks of {folders[0]} have names")
-    if args.treebanks and len(args.treebanks) != len(files["train"]):
-        raise ValueError(
-            f"--treebanks names {len(args.treebanks)} treebanks, one for each training file: there are "
-            f"{len(files['train'])}"
-        )
+    _check_names(args.treebanks, folders, files["train"])
+    # Only folders have names of their own: of single files, the user says whether they are treebanks.
     if not folders:
         treebanks["train"] = args.treebanks
+    _check_effects(args, treebanks)
+    return treebanks
+
+
+def _check_names(names: Sequence[str], folders: Sequence[str], files: Sequence[str]) -> None:
+    """Raises `ValueError` unless there are no names, or one for each training file, none of which is in a folder."""
+    if names and folders:
+        raise ValueError(f"--treebanks is for training files: the treebanks of {folders[0]} have names")
+    if names and len(names) != len(files):
+        raise ValueError(
+            f"--treebanks names {len(names)} treebanks, one for each training file: there are {len(files)}"
+        )
+
+
+def _check_effects(args: ParsingDataArguments, treebanks: Mapping[str, Sequence[str]]) -> None:
     if not 0 <= args.sampling_power <= 1:
         raise ValueError(f"--sampling_power must be between 0 and 1, not {args.sampling_power}")
     if args.sampling_power != 1 and len({*treebanks["train"]}) < 2:
         raise ValueError("--sampling_power needs several training treebanks: a folder of them, or --treebanks")
     if args.tell_treebank and not (treebanks["validation"] or treebanks["test"]):
         raise ValueError("--tell_treebank needs files to evaluate that have names like de_gsd-ud-dev.conllu")
-    return treebanks
 
 
 def _names_in(files: Sequence[str]) -> list[str]:
-    """The treebank in the name of each file, or the file's own name; none if no file is named as in UD."""
+    """Returns the treebank of each file, by its name in UD, or else the file's name; none if no file is named so."""
     names = [treebank_name(file) for file in files]
     if not any(names):
         return []
@@ -57,7 +66,7 @@ def _names_in(files: Sequence[str]) -> list[str]:
 
 
 def treebank_settings(model_type: str, args: ParsingDataArguments, treebanks: Sequence[str]) -> dict:
-    """Settings of a new parser for its training treebanks. The treebanks of folders need not be named in parsing."""
+    """Returns the settings of a new parser for its treebanks. With folders, parsing works without a name, too."""
     names = list(dict.fromkeys(treebanks))
     if args.treebanks:
         return {"treebanks": names}

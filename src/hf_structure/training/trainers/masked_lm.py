@@ -42,6 +42,7 @@ class MaskedLMTrainer(ScoringTrainer):
         return metrics
 
     def _perplexity(self, model, dataset) -> tuple[float, float]:
+        # Evaluation masks with epochs 0, 1, ...; training resumes with its own epoch.
         epoch = self.data_collator.epoch
         sums = []
         for masking in range(self.num_maskings):
@@ -80,6 +81,7 @@ class MaskedLMTrainer(ScoringTrainer):
         lengths = []
         for batch, decoded in self._decode(model, dataset):
             gold += [example["spans"] for example in batch]
+            # The model may see fewer words than the sentence has: padding has the head -1.
             lengths += [sum(head >= 0 for head in row[0]) for row in decoded["heads"]]
             predicted += [[span for span in row if span[0] >= 0] for row in decoded["spans"]]
         sums = [0.0, 0.0]

@@ -3,14 +3,13 @@
 import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from transformers import PreTrainedModel
 
 from hf_structure.corpora.collators import pad_words
-from hf_structure.metrics.counts import precision_recall_f1
-from hf_structure.metrics.evalb import BracketCounts, bracket_counts
+from hf_structure.metrics.evalb import bracket_counts
 from hf_structure.models.abilities import abilities_of
 from hf_structure.models.rng_transformer.configuration_rng_transformer import CHAIN
 from hf_structure.text.files import new_file
@@ -24,13 +23,22 @@ logger = logging.getLogger(__name__)
 SEGMENTER_INPUTS = ("input_ids", "attention_mask", "word_ids", "form_ids", "treebank_ids")
 
 
+class Counts(NamedTuple):
+    """Sums over the evaluated sentences."""
+
+    words: torch.Tensor  # (treebanks, 2, 3 + len(predicted)): of `_count_words`, by the sentence's treebank
+    starts: torch.Tensor  # (3,): predicted, true and correctly predicted sentence starts in running text
+    brackets: torch.Tensor  # (3,): correctly predicted, predicted and true constituents
+
+
 class ParsingTrainer(ScoringTrainer):
     """
     Trainer of supervised dependency parsers ([`G2GTransformerForParsing`]).
 
     Evaluation gives `uas` and `las` of greedy parses over all words, `uas_no_punct` and `las_no_punct` without
     punctuation, and the accuracy of each further predicted column under its name. LAS is omitted for a model without
-    labels. Running text adds `sentence_starts_f1`, the F1 of sentence boundaries.
+    labels. Running text adds `sentence_starts_f1`, the F1 of sentence boundaries, and constituency trees
+    `constituents_f1`, the F1 of labelled constituents without punctuation.
 
     For a data set of several treebanks (the column `treebank` names them), `mean_uas`, `mean_las` and so on are means
     over treebanks. The scores of each treebank are logged in percent, and written to the output folder as the table
@@ -69,6 +77,7 @@ class ParsingTrainer(ScoringTrainer):
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         taught: Any = inputs.pop("teacher", None)
+        # The outputs are needed for the teacher's loss, even if the caller does not want them.
         loss, outputs = super().compute_loss(model, inputs, True, num_items_in_batch)
         if self.teacher is not None and taught is not None:
             num_items: Any = num_items_in_batch
@@ -81,40 +90,47 @@ class ParsingTrainer(ScoringTrainer):
     def scores(self, model, dataset) -> dict[str, float]:
         predicted = self.data_collator.predicted
         treebanks = treebanks_of(dataset)[0] if "treebank" in dataset.column_names else [""]
+        counts = self._count_all(model, dataset, treebanks, predicted)
+        totals = torch.tensor(self._sum_over_processes(counts.words.flatten().tolist()), dtype=torch.float64)
+        totals = totals.view_as(counts.words)
+        metrics = self._word_scores(totals.sum(0), model.config.labelled)
+        self.treebank_scores = {}
+        if len(treebanks) > 1:
+            for treebank, own in zip(treebanks, totals, strict=True):
+                self.treebank_scores[treebank] = self._word_scores(own, model.config.labelled)
+            scores = self.treebank_scores.values()
+            metrics |= {f"mean_{name}": sum(each[name] for each in scores) / len(scores) for name in metrics}
+        found, true, correct = self._sum_over_processes(counts.starts.tolist())
+        if true:
+            metrics["sentence_starts_f1"] = 2 * correct / (found + true)
+        correct, found, true = self._sum_over_processes(counts.brackets.tolist())
+        if true:
+            metrics["constituents_f1"] = 2 * correct / (found + true)
+        return metrics
+
+    def _count_all(self, model, dataset, treebanks: Sequence[str], predicted: Sequence[str]) -> "Counts":
+        """Counts what this process evaluates."""
         numbers = {treebank: number for number, treebank in enumerate(treebanks)}
-        sums = torch.zeros(len(treebanks), 2, 3 + len(predicted), dtype=torch.float64)
-        starts = torch.zeros(3, dtype=torch.float64)
-        brackets = [BracketCounts(0, 0, 0, 0, 0, 0)]
+        counts = Counts(
+            torch.zeros(len(treebanks), 2, 3 + len(predicted), dtype=torch.float64),
+            torch.zeros(3, dtype=torch.float64),
+            torch.zeros(3, dtype=torch.float64),
+        )
         for examples in self._batches(dataset):
+            # Running text has no trees: only its sentence starts are counted.
             running = [example for example in examples if example.get("sentence_starts") is not None]
             if running:
-                starts += self._count_starts(model, running)
+                counts.starts.add_(self._count_starts(model, running))
             trees = [example for example in examples if example.get("sentence_starts") is None]
             if trees:
                 rows = torch.tensor([numbers[example.get("treebank", "")] for example in trees])
                 batch: dict[str, Any] = self._prepare_inputs(self.data_collator(trees))
                 gold = {name: batch.pop(name, None) for name in ("heads", "labels", "columns", "constituents")}
                 parsed: Any = model.decode(**batch)
-                sums.index_add_(0, rows, self._count_words(trees, gold, parsed, predicted))
+                counts.words.index_add_(0, rows, self._count_words(trees, gold, parsed, predicted))
                 if parsed.spans is not None:
-                    brackets += count_brackets(trees, parsed, model.config)
-        totals = torch.tensor(self._sum_over_processes(sums.flatten().tolist()), dtype=torch.float64).view_as(sums)
-        metrics = self._word_scores(totals.sum(0), model.config.labelled)
-        self.treebank_scores = {}
-        if len(treebanks) > 1:
-            for treebank, counts in zip(treebanks, totals, strict=True):
-                self.treebank_scores[treebank] = self._word_scores(counts, model.config.labelled)
-            scores = self.treebank_scores.values()
-            metrics |= {f"mean_{name}": sum(each[name] for each in scores) / len(scores) for name in metrics}
-        found, true, correct = self._sum_over_processes(starts.tolist())
-        if true:
-            metrics["sentence_starts_f1"] = 2 * correct / (found + true)
-        matched, *constituents = self._sum_over_processes(
-            [float(sum(column)) for column in zip(*brackets, strict=True)]
-        )
-        if constituents[1]:
-            metrics["constituents_f1"] = precision_recall_f1(matched, *constituents[:2])[2]
-        return metrics
+                    counts.brackets.add_(count_brackets(trees, parsed, model.config))
+        return counts
 
     def evaluate_set(self, dataset, prefix: str) -> dict[str, float]:
         metrics = super().evaluate_set(dataset, prefix)
@@ -168,9 +184,9 @@ class ParsingTrainer(ScoringTrainer):
         return torch.stack([found.sum(), (true == 1).sum(), (found & (true == 1)).sum()]).cpu()  # (3,)
 
 
-def count_brackets(examples: list[dict], parsed: Any, config: Any) -> list[BracketCounts]:
-    """Counts of the constituents of the sentences that have some, without punctuation."""
-    counts = []
+def count_brackets(examples: list[dict], parsed: Any, config: Any) -> torch.Tensor:
+    """Counts `(3,)` of the correct, predicted and true constituents of the sentences that have some."""
+    total = torch.zeros(3, dtype=torch.float64)
     for example, spans, labels in zip(examples, parsed.spans.tolist(), parsed.span_labels.tolist(), strict=True):
         if example.get("constituents") is None:
             continue
@@ -179,8 +195,9 @@ def count_brackets(examples: list[dict], parsed: Any, config: Any) -> list[Brack
             gold += [(start, end, label) for label in config.constituents[chain].split(CHAIN)]
         pairs = zip(spans, labels, strict=True)
         found = [(start, end, config.span_labels[label]) for (start, end), label in pairs if start >= 0]
-        counts.append(bracket_counts(found, gold, [not mark for mark in example["punctuation"]]))
-    return counts
+        counts = bracket_counts(found, gold, [not mark for mark in example["punctuation"]])
+        total += torch.tensor([counts.matched, counts.predicted, counts.gold])
+    return total
 
 
 def treebank_table(scores: dict[str, dict[str, float]]) -> str:

@@ -44,10 +44,12 @@ class ScoringTrainer(TokenBudgetTrainer):
         return (), None
 
     def create_optimizer(self, model=None) -> torch.optim.Optimizer:
+        # A script may pass an optimizer with groups of its own.
         is_made = self.optimizer is not None
         optimizer = super().create_optimizer(model)
         unwrapped = self.accelerator.unwrap_model(self.model if model is None else model)
         parameters, rate = self.own_learning_rate(unwrapped)
+        # Groups are split after the optimizer is made: weight decay has divided them already.
         if not is_made and rate is not None:
             set_learning_rate(optimizer, parameters, rate)
         return optimizer
@@ -62,6 +64,7 @@ class ScoringTrainer(TokenBudgetTrainer):
         metrics = {}
         for prefix, dataset in sets.items():
             metrics |= self.evaluate_set(dataset, prefix)
+        # Checked at the first evaluation, not at the end of a long run.
         if self.is_in_train:
             self._check_best_metric(metrics)
         return metrics
@@ -83,9 +86,9 @@ class ScoringTrainer(TokenBudgetTrainer):
 
     def _check_best_metric(self, metrics: Iterable[str]) -> None:
         name = self.args.metric_for_best_model
-        known = [each.removeprefix("eval_") for each in metrics]
-        if name is not None and name.removeprefix("eval_") not in known:
-            raise ValueError(f"--metric_for_best_model {name}: evaluation gives {', '.join(known)}")
+        names = [each.removeprefix("eval_") for each in metrics]
+        if name is not None and name.removeprefix("eval_") not in names:
+            raise ValueError(f"--metric_for_best_model {name}: evaluation gives {', '.join(names)}")
 
     @contextlib.contextmanager
     def _whole_weights(self, model) -> Iterator[None]:

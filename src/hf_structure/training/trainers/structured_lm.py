@@ -91,6 +91,7 @@ class StructuredLMTrainer(ScoringTrainer):
             scheduler_specific_kwargs=settings,
         )
         if self.lm_only_steps < num_training_steps:
+            # The second phase has a schedule of its own, with its own warm-up.
             second = super().create_scheduler(num_training_steps - self.lm_only_steps, trained)
             self.lr_scheduler = SequentialLR(trained, [first, second], [self.lm_only_steps])
         else:
@@ -121,6 +122,7 @@ class StructuredLMTrainer(ScoringTrainer):
         kind = annotation.structures
         metrics |= {f"{name}_gold_{kind}": value for name, value in language_model_scores(sums, annotation).items()}
         if self.max_predicted_sentences:
+            # Every n-th sentence: the search is too slow for all of them.
             some = dataset.select(range(0, len(dataset), -(-len(dataset) // self.max_predicted_sentences)))
             predicted = language_model_scores(self._sums(model, some, predict_structures=True), annotation)
             metrics |= {f"{name}_predicted_{kind}": value for name, value in predicted.items()}
@@ -152,6 +154,7 @@ def base_parameters(model: torch.nn.Module) -> list[torch.nn.Parameter]:
         return list(model.parameters())
     if config.base_config is None:
         return []
+    # A graft puts the base model there; its own parameters are outside.
     return [p for name, p in model.named_parameters() if name.startswith(("model.backbone.", "lm_head."))]
 
 

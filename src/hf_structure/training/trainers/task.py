@@ -37,6 +37,7 @@ class TaskTrainer(ScoringTrainer):
         return label_losses(outputs.logits, labels).sum() / count
 
     def scores(self, model, dataset) -> dict[str, float]:
+        # Each process fills in the rows of its share; the sum over processes has all of them.
         outputs = torch.zeros(len(dataset), max(len(self.task.classes), 1), dtype=torch.float64)
         for examples in self._batches(dataset.add_column("index", list(range(len(dataset))))):
             outputs[[example["index"] for example in examples]] = self._outputs(model, examples).cpu().double()
@@ -46,6 +47,7 @@ class TaskTrainer(ScoringTrainer):
         self.predictions = (outputs.argmax(1) if self.task.classes else outputs[:, 0]).tolist()
         metrics = self._metrics(outputs, gold)
         files = np.array(dataset["file"][:])
+        # With a single file, its metrics would repeat the overall ones.
         several = np.unique(files) if len({*files}) > 1 else ()
         for file in several:
             rows = torch.from_numpy(files == file)
@@ -73,6 +75,7 @@ class TaskTrainer(ScoringTrainer):
         classes = range(len(self.task.labels)) if self.task.labels else [None]
         for number in classes:
             batch = {name: value.to(model.device) for name, value in self.data_collator(examples, number).items()}
+            # Given labels, the model would compute a loss of its own.
             labels = batch.pop("labels")
             with self.accelerator.autocast():
                 logits = model(**batch).logits

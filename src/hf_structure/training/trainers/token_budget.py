@@ -26,9 +26,11 @@ class _EpochCallback(TrainerCallback):
         self.trainer = trainer
 
     def on_epoch_begin(self, args, state, control, **kwargs):
+        # A resumed run has a fraction of an epoch, with a rounding error.
         epoch = int((state.epoch or 0.0) + 1e-6)
         parts: tuple[Any, Any] = (self.trainer.batch_sampler, self.trainer.data_collator)
         for part in parts:
+            # A stream has no sampler, and some collators do not depend on the epoch.
             if hasattr(part, "set_epoch"):
                 part.set_epoch(epoch)
 
@@ -54,18 +56,19 @@ class _LossCallback(TrainerCallback, ExportableState):
             self.first_step = kept["attributes"]["first_step"]
 
 
-class _ProgressInPercent(ProgressCallback):
+class _InPercent(TrainerCallback):
     """Logs shares in percent, as model cards and tables do."""
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         super().on_log(args, state, control, logs=shares_in_percent(logs or {}), **kwargs)
 
 
-class _PrinterInPercent(PrinterCallback):
-    """Like [`_ProgressInPercent`], for runs without progress bars."""
+class _ProgressInPercent(_InPercent, ProgressCallback):
+    """Logs below a progress bar."""
 
-    def on_log(self, args, state, control, logs=None, **kwargs):
-        super().on_log(args, state, control, logs=shares_in_percent(logs or {}), **kwargs)
+
+class _PrinterInPercent(_InPercent, PrinterCallback):
+    """Logs in runs without progress bars."""
 
 
 class TokenBudgetTrainer(Trainer):
@@ -108,6 +111,7 @@ class TokenBudgetTrainer(Trainer):
         check_gpus(self.args)
         self._losses = 0.0
         result = super().train(*args, **kwargs)
+        # transformers' own mean leaves out the steps before an interruption.
         return result._replace(training_loss=result.metrics["train_loss"])
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
@@ -162,6 +166,7 @@ class TokenBudgetTrainer(Trainer):
             column_numbers(self.train_dataset, "length"),
             self.max_tokens,
             max_sentences=self.max_sentences,
+            # Names are looked up only if they are needed: the column may be missing.
             groups=treebanks_of(self.train_dataset)[1] if self.sampling_power != 1 else None,
             sampling_power=self.sampling_power,
             seed=self.args.data_seed if self.args.data_seed is not None else self.args.seed,
