@@ -102,7 +102,7 @@ class ParsingDataArguments(DataArguments):
     initial_test_file: list[str] | None = option(None, "Initial trees of the test sentences.")
     constituents: list[str] | None = option(
         None,
-        "Constituency trees to learn too, in brackets. A training sentence of the same words has both trees; the other "
+        "Constituency trees to learn too, in brackets. A training sentence of the same words has both; the other "
         "trees are sentences of their own.",
     )
     validation_constituents: list[str] | None = option(None, "Constituency trees of the validation sentences.")
