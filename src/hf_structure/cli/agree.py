@@ -2,22 +2,17 @@
 
 import argparse
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, combinations, zip_longest
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from tqdm import tqdm
 
-from hf_structure.cli.common import (
-    add_command,
-    check_files,
-    named_errors,
-    output_file,
-    print_table,
-)
+from hf_structure.cli.common import add_command, check_files, named_errors, number_cell, output_file, print_table
 from hf_structure.cli.parse import DEFAULTS, WRITERS, parse_sources
 from hf_structure.cli.results import read_sentences
 from hf_structure.hub.locating import resolve_model
@@ -54,6 +49,24 @@ def run_agree(options: argparse.Namespace) -> None:
     `--sentences`, also prints the mean over all pairs of files for each relation and for each sentence. With `--text`,
     compares models instead of files.
     """
+    form = _checked_format(options)
+    # Before models parse, which may take hours.
+    check_files([name for name in (options.text, options.gold) if name], None)
+    agreement = AGREEMENTS[form]
+    with _trees(options) as files:
+        pairs = {pair: agreement.of_files(*pair) for pair in combinations(files, 2)}
+        for number, measure in enumerate(agreement.measures):
+            if number:
+                print()
+            _print_matrix(measure, files, options.files, {pair: values[number] for pair, values in pairs.items()})
+        if options.gold:
+            _print_relations(options.gold, files)
+        if options.sentences:
+            _print_sentences(agreement.measures, agreement.of_sentences(files))
+
+
+def _checked_format(options: argparse.Namespace) -> str:
+    """Returns `"brackets"` or `"conllu"`, the format of the trees. Raises `ValueError` for bad options."""
     _check_several(options.files)
     if options.brackets and not options.text:
         raise ValueError(
@@ -65,19 +78,7 @@ def run_agree(options: argparse.Namespace) -> None:
     has_brackets = options.brackets if options.text else _are_brackets(options.files)
     if has_brackets and options.gold:
         raise ValueError("--gold is for dependency trees: constituents have no relations")
-    # Before models parse, which may take hours.
-    check_files([name for name in (options.text, options.gold) if name], None)
-    measures, compare = (("UF1",), _compare_brackets) if has_brackets else (("UAS", "UUAS"), _compare_conllu)
-    with _trees(options) as files:
-        pairs = {pair: compare(*pair) for pair in combinations(files, 2)}
-        for number, measure in enumerate(measures):
-            if number:
-                print()
-            _print_matrix(measure, files, options.files, {pair: values[number] for pair, values in pairs.items()})
-        if options.gold:
-            _print_relations(options.gold, files)
-        if options.sentences:
-            _print_sentences(measures, _of_brackets(files) if has_brackets else _of_conllu(files))
+    return "brackets" if has_brackets else "conllu"
 
 
 def _are_brackets(files: Sequence[str]) -> bool:
@@ -182,7 +183,7 @@ def _print_matrix(
         # Agreement is symmetric, so each pair was computed once.
         row = [None if other == name else values.get((name, other), values.get((other, name))) for other in files]
         others = mean(value for value in row if value is not None)
-        cells = ("-" if value is None else f"{100 * value:.2f}" for value in (*row, others))
+        cells = (number_cell(value, factor=100) for value in (*row, others))
         rows.append([f"{number}  {title}", *cells])
     print_table(rows)
 
@@ -237,3 +238,17 @@ def _vote(sentences: Sequence[ConlluSentence]) -> ConlluSentence:
         for token, count in zip(kept.words, votes, strict=True)
     ]
     return kept.with_heads(heads, vote_labels(heads, trees, labels)).with_column("misc", notes)
+
+
+class Agreement(NamedTuple):
+    """The agreement of trees in one format."""
+
+    measures: tuple[str, ...]
+    of_files: Callable[[str, str], tuple[float, ...]]  # each measure of two files
+    of_sentences: Callable[[Sequence[str]], Iterator[tuple[int, list[tuple[float, ...]]]]]  # see `_print_sentences`
+
+
+AGREEMENTS = {
+    "brackets": Agreement(("UF1",), _compare_brackets, _of_brackets),
+    "conllu": Agreement(("UAS", "UUAS"), _compare_conllu, _of_conllu),
+}

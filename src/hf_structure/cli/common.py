@@ -65,6 +65,7 @@ def add_device(parser: argparse.ArgumentParser) -> None:
 
 # Options of Python alone: files skip empty lines, a terminal shows progress, a revision is part of a model's name.
 OF_PYTHON = ("skip_empty", "progress", "revision")
+REPORTED = {"help": "leave out sentences that are too long, and say how many they were"}  # of `skip_long`
 
 
 def add_options(parser: argparse.ArgumentParser, *names: str, **changed: dict[str, Any]) -> None:
@@ -73,9 +74,9 @@ def add_options(parser: argparse.ArgumentParser, *names: str, **changed: dict[st
     `changed` overrides arguments of `add_argument` for some.
     """
     for name in names:
-        option = OPTIONS[name]
-        flag = f"-{name}" if len(name) == 1 else f"--{name}"
-        parser.add_argument(flag, **{**_argument(option), **changed.get(name, {})})
+        # An option of one letter also has the usual short form: `-k 5` and `--k 5`.
+        flags = [f"-{name}"] * (len(name) == 1) + [f"--{name}"]
+        parser.add_argument(*flags, **{**_argument(OPTIONS[name]), **changed.get(name, {})})
 
 
 def add_parsing(parser: argparse.ArgumentParser, without: Sequence[str] = (), **changed: dict[str, Any]) -> None:
@@ -85,8 +86,7 @@ def add_parsing(parser: argparse.ArgumentParser, without: Sequence[str] = (), **
     given = {action.dest for action in parser._actions}
     names = [name for name in OPTIONS if name not in (*OF_PYTHON, *without, *given)]
     sentences = {"default": "auto", "help": described("sentences", "%(default)s")}
-    long = {"help": "leave out sentences that are too long, and say how many they were"}
-    add_options(parser, *names, **{"sentences": sentences, "skip_long": long, **changed})
+    add_options(parser, *names, **{"sentences": sentences, "skip_long": REPORTED, **changed})
 
 
 def _argument(option: Option) -> dict[str, Any]:
@@ -116,6 +116,31 @@ def options_of(arguments: argparse.Namespace, **changed: Any) -> dict[str, Any]:
     """Collects the options of [`ParseOptions`] from the arguments of a command. `changed` values take precedence."""
     given = {name: value for name, value in vars(arguments).items() if name in OPTIONS}
     return given | changed
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Adds the option for the file to write."""
+    parser.add_argument(
+        "--output", metavar="FILE", help="where to write (FILE.partial until it is whole); default: stdout"
+    )
+
+
+def given_options(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
+    """Returns the options of these names that were given."""
+    return {name: getattr(options, name) for name in names if getattr(options, name)}
+
+
+def refuse_options(options: argparse.Namespace, names: Iterable[str], reason: str) -> None:
+    """Raises `ValueError` if one of these options was given: its name, followed by the reason."""
+    for name in given_options(options, names):
+        raise ValueError(f"--{name} {reason}")
+
+
+def check_rules(rules: Iterable[tuple[object, str]]) -> None:
+    """Raises `ValueError` with the message of the first broken rule; rules are pairs `(is_broken, message)`."""
+    for is_broken, message in rules:
+        if is_broken:
+            raise ValueError(message)
 
 
 def add_scoring(parser: argparse.ArgumentParser) -> None:
@@ -191,17 +216,20 @@ def named_errors(name: str) -> Iterator[None]:
 def check_files(names: Iterable[str], output: str | None) -> None:
     """Raises `ValueError` or `OSError` if a file cannot be read, or would be overwritten while it is read."""
     for name in names:
-        if name != "-":
-            # Unlike `Path.exists`, this raises the error with its reason: missing, or not permitted.
-            os.stat(name)
-            if Path(name).is_dir():
-                raise ValueError(f"{name} is a folder, not a file")
-            if output is not None and Path(name).resolve() == Path(output).resolve():
-                raise ValueError(f"{name} is to be read and written at once: choose another --output")
+        if name == "-":
+            continue
+        # Unlike `Path.exists`, this raises the error with its reason: missing, or not permitted.
+        os.stat(name)
+        if Path(name).is_dir():
+            raise ValueError(f"{name} is a folder, not a file")
+        # Resolved, since a link or another spelling of the path is the same file.
+        if output is not None and Path(name).resolve() == Path(output).resolve():
+            raise ValueError(f"{name} is to be read and written at once: choose another --output")
 
 
 def check_inputs(names: Sequence[str], output: str | None) -> None:
     """Like `check_files`, but at least one file must exist."""
+    # One misspelled name among many should not lose the others: its error is printed when they are done.
     existing = [name for name in names if name == "-" or Path(name).exists()]
     check_files(existing or names, output)
 
@@ -304,6 +332,11 @@ def save_picture(picture: bytes, path: Path) -> None:
         # The user knows this name, not the temporary file's.
         error.filename = str(path)
         raise
+
+
+def number_cell(value: float | None, form: str = ".2f", factor: float = 1) -> str:
+    """Formats a number of a table, multiplied by a factor; a dash for None."""
+    return "-" if value is None else format(factor * value, form)
 
 
 def print_table(rows: list[list[str]]) -> None:

@@ -11,7 +11,7 @@ from hf_structure.text.conllu import ConlluSentence, read_conllu
 from hf_structure.text.reading import format_of
 
 NOTE = (
-    "Above the words: the gold tree. Below: that of the system. Blue arcs are in both, violet ones in the other tree "
+    "Above the words: the gold tree. Below: the system's. Blue arcs are in both, violet ones in the other tree "
     "in the other direction, orange ones in one tree alone."
 )
 

@@ -9,8 +9,10 @@ from typing import IO, TYPE_CHECKING
 from hf_structure.cli.common import (
     add_command,
     add_input_format,
+    add_output,
     add_parsing,
     check_inputs,
+    check_rules,
     options_of,
     output_file,
     output_form,
@@ -43,9 +45,7 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
         choices=sorted([*WRITERS, "html"]),
         help="form of the output; default: from the suffix of --output, else text",
     )
-    parser.add_argument(
-        "--output", metavar="FILE", help="where to write (FILE.partial until it is whole); default: stdout"
-    )
+    add_output(parser)
     add_input_format(parser)
     several = {"help": "the N best trees or graphs of each sentence; not with --format conllu, sdp and brackets"}
     arcs = {"help": "with --format json: the probabilities of all arcs"}
@@ -140,20 +140,27 @@ def _initial_tree(source: SourceSentence) -> ConlluSentence:
 
 def _check_parse(options: argparse.Namespace) -> None:
     """Raises `ValueError` for bad options, before a model is loaded or a file overwritten."""
-    if options.format not in SEVERAL and options.k > 1:
-        raise ValueError(f"-k needs --format {', '.join(SEVERAL)}: {options.format} holds one tree or graph")
-    if options.format != "json" and options.marginals:
-        raise ValueError("--marginals need --format json: no other format can hold them")
-    if options.k > 1 and options.decoder != "tree":
-        raise ValueError("-k needs --decoder tree")
-    if options.spaces_after and options.format != "conllu":
-        raise ValueError("--spaces_after needs --format conllu: no other format has MISC")
-    held = HELD.get(options.format)
-    requested = ("dependency", "constituency") if options.structure == "both" else (options.structure,)
-    if options.structure and held and not set(requested) & set(held):
-        raise ValueError(f"--format {options.format} holds {' and '.join(map(NAMES.__getitem__, held))} only")
-    if options.marginals and options.structure == "constituency":
-        raise ValueError("--marginals are about dependencies: they need --structure dependency, both or graph")
+    form = options.format
+    held = HELD.get(form, tuple(NAMES))
+    requested = {"both": {"dependency", "constituency"}, None: set(held)}.get(options.structure, {options.structure})
+    rules = [
+        (
+            options.k > 1 and form not in SEVERAL,
+            f"-k needs --format {', '.join(SEVERAL)}: {form} holds one tree or graph",
+        ),
+        (options.marginals and form != "json", "--marginals need --format json: no other format can hold them"),
+        (options.k > 1 and options.decoder != "tree", "-k needs --decoder tree"),
+        (
+            options.spaces_after and form != "conllu",
+            "--spaces_after needs --format conllu: no other format has MISC",
+        ),
+        (requested.isdisjoint(held), f"--format {form} holds {' and '.join(map(NAMES.__getitem__, held))} only"),
+        (
+            options.marginals and options.structure == "constituency",
+            "--marginals are about dependencies: they need --structure dependency, both or graph",
+        ),
+    ]
+    check_rules(rules)
     check_inputs(options.files, options.output)
 
 

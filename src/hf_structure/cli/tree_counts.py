@@ -2,11 +2,11 @@
 
 import argparse
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hf_structure.cli.common import positive
-from hf_structure.cli.gold import add_label_options, read_gold, scored_masks
+from hf_structure.cli.common import given_options, positive
+from hf_structure.cli.gold import add_label_options, label_conventions, read_gold, scored_masks
 from hf_structure.cli.groups import length_groups
 from hf_structure.metrics.attachment import UNDIRECTED, aligned_columns, check_words, word_matches
 from hf_structure.metrics.constituency import EMPTY_GOLD, sentence_counts
@@ -68,17 +68,11 @@ def add_bracket_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--max_length", type=positive, metavar="N", help="skip sentences of more words (WSJ10: 10)")
 
 
-def given_options(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
-    """Returns the options of these names that were given."""
-    return {name: getattr(options, name) for name in names if getattr(options, name)}
-
-
 def dependency_conventions(gold: Sequence[ConlluSentence], options: argparse.Namespace) -> dict[str, Any]:
     """Returns the keyword arguments of [`~hf_structure.metrics.attachment.attachment_scores`]."""
     return {
+        **label_conventions(options),
         "keep": scored_masks(gold, options.ignore),
-        "ignore_labels": set(options.ignore),
-        "universal_labels": options.universal,
         "undirected": options.uuas or UNDIRECTED[0],
     }
 
@@ -137,22 +131,36 @@ def read_bracket_pairs(gold_name: str, system_name: str, punctuation: str | None
     dropped from both.
     """
     by = _PUNCTUATION_BY[punctuation or "drop"]
-    gold = read_gold(load_sentences(gold_name, "brackets"), gold_name)
-    numbered = [(number, row, drop_punctuation(row, by) if by else row) for number, row in enumerate(gold, start=1)]
-    if not any(kept["words"] for _, _, kept in numbered):
-        raise ValueError(f"{gold_name}: no word is left without punctuation; --punctuation keep keeps it")
-    _, whole, kept = numbered[0]
-    system = _read_system(system_name, (whole["words"], kept["words"]))
+    gold = _read_bracket_gold(gold_name, by)
+    system = _read_system(system_name, (gold[0].whole["words"], gold[0].kept["words"]))
     # A system file without punctuation also lacks the sentences of punctuation alone.
-    if len(system) < len(gold):
-        numbered = [row for row in numbered if row[2]["words"]]
+    expected = [row for row in gold if row.kept["words"]] if len(system) < len(gold) else gold
     # Not strict: a message about differing words says more than one about the number of sentences.
-    for (number, whole, kept), predicted in zip(numbered, system, strict=False):
+    for (number, whole, kept), predicted in zip(expected, system, strict=False):
         is_dropped = len(predicted["words"]) == len(kept["words"])
         check_words(predicted["words"], (kept if is_dropped else whole)["words"], number)
+        # The gold tags, so that both trees lose the same words.
         yield number, kept, predicted if is_dropped else drop_punctuation(predicted | {"tags": whole["tags"]}, by)
-    if len(system) != len(numbered):
+    if len(system) != len(expected):
         raise ValueError(f"{len(system)} predicted sentences, but {len(gold)} gold sentences")
+
+
+class _GoldRow(NamedTuple):
+    """A gold sentence of brackets, before and after punctuation is dropped."""
+
+    number: int  # from 1
+    whole: dict
+    kept: dict
+
+
+def _read_bracket_gold(name: str, by: str | None) -> list[_GoldRow]:
+    """Reads gold sentences; `by` is the criterion for punctuation to drop. Raises `ValueError` if no word is left."""
+    rows = []
+    for number, whole in enumerate(read_gold(load_sentences(name, "brackets"), name), start=1):
+        rows.append(_GoldRow(number, whole, drop_punctuation(whole, by) if by else whole))
+    if not any(row.kept["words"] for row in rows):
+        raise ValueError(f"{name}: no word is left without punctuation; --punctuation keep keeps it")
+    return rows
 
 
 def _read_system(name: str, first: Sequence[list[str]]) -> list[dict]:
