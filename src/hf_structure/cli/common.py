@@ -14,7 +14,7 @@ from hf_structure.cli.arriving import STDIN, standard_input
 from hf_structure.hub.locating import short_names
 from hf_structure.hub.user_code import add_import
 from hf_structure.parsing.options import DEFAULT_PARSER, MASKINGS, OPTIONS, Option
-from hf_structure.text.files import error_line, open_input, open_output, path_beside, plain_path
+from hf_structure.text.files import error_line, open_input, open_output, partial_path, plain_path
 from hf_structure.text.reading import FORMATS, format_of, unread_sentences
 from hf_structure.text.sentences import SourceSentence
 
@@ -326,7 +326,7 @@ def save_picture(picture: bytes, path: Path) -> None:
     """Writes a picture atomically, as [`save_figure`] does."""
     warn_of_replacing(path)
     try:
-        with path_beside(path) as partial:
+        with partial_path(path) as partial:
             partial.write_bytes(picture)
     except OSError as error:
         # The user knows this name, not the temporary file's.

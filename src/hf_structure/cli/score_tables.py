@@ -13,7 +13,7 @@ from hf_structure.cli.common import named_errors, output_file, warn_of_replacing
 from hf_structure.cli.results import BadInputError
 from hf_structure.corpora.items import DELIMITERS, ItemLayout, ItemSentence, is_item_table, read_item_rows
 from hf_structure.scoring.score_table import ROWS, AlikeSentences, ScoreTable
-from hf_structure.text.files import error_line, path_beside, plain_path
+from hf_structure.text.files import error_line, partial_path, plain_path
 from hf_structure.text.sentences import SourceSentence
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _write_parquet(rows: list[Row], output: str) -> None:
     # The tables of several input files may differ in their columns: a missing value is null.
     names = dict.fromkeys(name for row in rows for name in row)
     columns = {name: [row.get(name) for row in rows] for name in names}
-    with path_beside(output) as partial:
+    with partial_path(output) as partial:
         parquet.write_table(pyarrow.table(columns), partial)
 
 

@@ -28,7 +28,7 @@ PUSHING = ("commit_message", "commit_description", "private", "token", "revision
 PUSHING += ("tokenizer", "license", "language")
 WEIGHTS = ("model*.safetensors", "model.safetensors.index.json", "pytorch_model*.bin*")
 NAMES = ("LICENSE", "NOTICE")  # prefixes of names of further files
-BESIDE = (FACTS, RESULTS, "LICENSE*", "NOTICE*")  # files about a saved model, besides the model itself
+COMPANIONS = (FACTS, RESULTS, "LICENSE*", "NOTICE*")  # files about a saved model, besides the model itself
 NOT_OF_THE_MODEL = (FACTS, "trainer_state.json", "README.md")
 
 

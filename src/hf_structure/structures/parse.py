@@ -99,6 +99,13 @@ class Parse(Drawn, Value, TreeOfWords):
                 object.__setattr__(self, name, tuple(map(as_tuple, as_tuple(rows))))
         check_multiword_tokens(self.multiword_tokens, len(self.words))
         check_length(self.words, "word_spans", self.word_spans)
+        self._check_structures()
+        length = len((self.dependency or self.graph or self).words)
+        if self.marginals is not None and [len(row) for row in self.marginals] != [length + 1] * length:
+            raise ValueError(f"marginals of {length} words must have the shape ({length}, {length + 1})")
+
+    def _check_structures(self) -> None:
+        """Raises `ValueError` for structures that do not belong to one sentence."""
         for name in _PARTS:
             part = getattr(self, name)
             # Fewer words are allowed: punctuation may be left out of a structure.
@@ -108,9 +115,6 @@ class Parse(Drawn, Value, TreeOfWords):
             raise ValueError("the dependency tree and the constituency tree are over different words")
         if self.graph and (self.dependency or self.constituency):
             raise ValueError("a parse holds trees or a graph, not both")
-        length = len((self.dependency or self.graph or self).words)
-        if self.marginals is not None and [len(row) for row in self.marginals] != [length + 1] * length:
-            raise ValueError(f"marginals of {length} words must have the shape ({length}, {length + 1})")
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Parse":
