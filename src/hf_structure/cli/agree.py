@@ -10,9 +10,16 @@ from statistics import mean
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from tqdm import tqdm
-
-from hf_structure.cli.common import add_command, check_files, named_errors, number_cell, output_file, print_table
+from hf_structure.cli.common import (
+    add_command,
+    add_output,
+    check_files,
+    counted,
+    named_errors,
+    number_cell,
+    output_file,
+    print_table,
+)
 from hf_structure.cli.parse import DEFAULTS, WRITERS, parse_sources
 from hf_structure.cli.results import read_sentences
 from hf_structure.hub.locating import resolve_model
@@ -24,7 +31,7 @@ from hf_structure.text.formats import SUFFIXES, load_sentences
 
 
 def add_agree(commands: argparse._SubParsersAction) -> None:
-    parser = add_command(commands, "agree", "how much several parsers agree", run_agree)
+    parser = add_command(commands, "agree", "measure the agreement of several parsers", run_agree)
     parser.add_argument(
         "files", nargs="+", metavar="FILE", help="the same sentences by several parsers: all CoNLL-U or all brackets"
     )
@@ -37,9 +44,9 @@ def add_agree(commands: argparse._SubParsersAction) -> None:
 
 
 def add_consensus(commands: argparse._SubParsersAction) -> None:
-    parser = add_command(commands, "consensus", "one tree from the trees of several parsers", run_consensus)
+    parser = add_command(commands, "consensus", "combine the trees of several parsers", run_consensus)
     parser.add_argument("files", nargs="+", metavar="FILE", help="the same sentences by several parsers, in CoNLL-U")
-    parser.add_argument("--output", metavar="FILE", help="where to write; default: stdout")
+    add_output(parser)
 
 
 def run_agree(options: argparse.Namespace) -> None:
@@ -98,6 +105,7 @@ def _trees(options: argparse.Namespace) -> Iterator[list[str]]:
     # Resolve all models first: a misspelled name should not cost the time of parsing with the others.
     models = [resolve_model(name) for name in options.files]
     form, suffix = ("brackets", "mrg") if options.brackets else ("conllu", "conllu")
+    # Files, not lists: each pair is read anew, so that memory does not bound the size of a corpus.
     with TemporaryDirectory() as folder:
         files = [str(Path(folder, f"{number}.{suffix}")) for number, _ in enumerate(options.files, start=1)]
         for model, file in zip(models, files, strict=True):
@@ -113,7 +121,7 @@ def _parse_into(file: str, form: str, text: str, model: str) -> None:
     sources = read_sentences(text, "auto")
     parses = chain.from_iterable(parse_sources(parser, sources))
     with output_file(file) as output:
-        for number, parsed in enumerate(tqdm(parses, model, unit=" sentences", leave=False, disable=None), start=1):
+        for number, parsed in enumerate(counted(parses, model), start=1):
             output.write(WRITERS[form](parsed, number))
 
 
@@ -197,7 +205,7 @@ def run_consensus(options: argparse.Namespace) -> None:
     _check_several(options.files)
     check_files(options.files, options.output)
     with output_file(options.output) as file:
-        for sentences in tqdm(_together(options.files), "voting", unit=" sentences", leave=False, disable=None):
+        for sentences in counted(_together(options.files), "voting"):
             file.write(_vote(sentences).to_string())
 
 

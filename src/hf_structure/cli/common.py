@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from hf_structure.cli.arriving import STDIN, standard_input
 from hf_structure.hub.locating import short_names
@@ -21,6 +21,7 @@ from hf_structure.text.sentences import SourceSentence
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+T = TypeVar("T")
 MODEL_HELP = (
     f"a bundled model ({', '.join(short_names()) or 'there is none'}), a folder, or a name on the Hub "
     "(org/name or org/name@revision)"
@@ -121,7 +122,7 @@ def options_of(arguments: argparse.Namespace, **changed: Any) -> dict[str, Any]:
 def add_output(parser: argparse.ArgumentParser) -> None:
     """Adds the option for the file to write."""
     parser.add_argument(
-        "--output", metavar="FILE", help="where to write (FILE.partial until it is whole); default: stdout"
+        "--output", metavar="FILE", help="file to write (FILE.partial until it is whole); default: stdout"
     )
 
 
@@ -134,13 +135,6 @@ def refuse_options(options: argparse.Namespace, names: Iterable[str], reason: st
     """Raises `ValueError` if one of these options was given: its name, followed by the reason."""
     for name in given_options(options, names):
         raise ValueError(f"--{name} {reason}")
-
-
-def check_rules(rules: Iterable[tuple[object, str]]) -> None:
-    """Raises `ValueError` with the message of the first broken rule; rules are pairs `(is_broken, message)`."""
-    for is_broken, message in rules:
-        if is_broken:
-            raise ValueError(message)
 
 
 def add_scoring(parser: argparse.ArgumentParser) -> None:
@@ -166,8 +160,8 @@ def add_masking(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--masking",
         choices=MASKINGS,
-        help="of masked models: whether the later pieces of a word are masked with each of its pieces; default: "
-        f"{MASKINGS[0]}",
+        help="of masked models: with each piece of a word, mask its later pieces too (within_word), or none but that "
+        f"piece (original); default: {MASKINGS[0]}",
     )
 
 
@@ -332,6 +326,14 @@ def save_picture(picture: bytes, path: Path) -> None:
         # The user knows this name, not the temporary file's.
         error.filename = str(path)
         raise
+
+
+def counted(sentences: Iterable[T], title: str) -> Iterable[T]:
+    """Passes sentences through and shows on a terminal how many there have been."""
+    from tqdm import tqdm
+
+    # `disable=None` turns it off elsewhere: bars would fill log files.
+    return tqdm(sentences, title, unit=" sentences", leave=False, disable=None)
 
 
 def number_cell(value: float | None, form: str = ".2f", factor: float = 1) -> str:

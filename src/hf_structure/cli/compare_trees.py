@@ -64,6 +64,7 @@ def add_tree_options(parser: argparse.ArgumentParser) -> None:
 
 def tree_format(name: str) -> str | None:
     """Returns `"conllu"` or `"brackets"`, or None for anything but a file of trees."""
+    # Folders are results of models; a missing file is reported by those who read it.
     if not Path(name).is_file():
         return None
     with open_input(name) as file:
@@ -137,7 +138,7 @@ def _reader(gold_name: str, form: str, options: argparse.Namespace) -> Callable[
     """Returns the function that reads a file of a system and counts its matches with the gold file."""
     if form == "brackets":
         return lambda file: bracket_rows(
-            list(read_bracket_pairs(gold_name, file, options.punctuation)), options.group, options
+            read_bracket_pairs(gold_name, file, options.punctuation), options.group, options
         )
     gold = read_gold(read_conllu(gold_name), gold_name)
     groups = options.group and word_groups(gold, options.group, gold_name, options.universal)

@@ -26,6 +26,7 @@ def read_comparisons(gold: str, system: str, input_format: str) -> Iterator[Tree
         for name, shown, file in zip((gold, system), names, (first, second), strict=True):
             if format_of(name, file, input_format) != "conllu":
                 raise ValueError(f"{shown} is not CoNLL-U: trees of two files are drawn together from CoNLL-U only")
+        # Not `strict`: the message about a missing sentence names file and line.
         for pair in zip_longest(read_conllu(first), read_conllu(second)):
             _check_pair(pair, names)
             yield TreeComparison(*(read_tree(each, name) for each, name in zip(pair, names, strict=True)))

@@ -225,6 +225,7 @@ def _print_conll18(scores: dict[str, AlignedScore], as_json: bool) -> None:
 
 def _evaluate_graphs(options: argparse.Namespace) -> None:
     gold = read_gold(load_graphs(options.gold, options.annotation or "enhanced"), options.gold)
+    # Unlike annotators, parsers may leave words without heads.
     system = load_graphs(options.system, options.system_annotation or "enhanced", complete=False)
     scores = arc_scores(system, gold)
     if not scores.predicted:
@@ -244,14 +245,12 @@ def _print_scores(values: dict[str, float | int | None], as_json: bool, name_of:
 
 
 def _evaluate_brackets(options: argparse.Namespace) -> None:
-    pairs = list(read_bracket_pairs(options.gold, options.system, options.punctuation))
+    pairs = read_bracket_pairs(options.gold, options.system, options.punctuation)
     if options.by or options.per_sentence:
         _write_rows(bracket_rows(pairs, options.by, options), options)
     if options.by:
         return
-    lengths = [len(sentence["words"]) for _, sentence, _ in pairs]
-    gold = [sentence["spans"] for _, sentence, _ in pairs]
-    system = [sentence["spans"] for _, _, sentence in pairs]
+    _, lengths, gold, system = pairs
     trees = {"system": system, **(_baseline_trees(lengths) if options.baselines else {})}
     conventions = given_options(options, BRACKET_OPTIONS)
     scores = {name: unlabeled_f1(spans, gold, lengths, **conventions) for name, spans in trees.items()}

@@ -87,6 +87,7 @@ def _parents(options: argparse.Namespace) -> Iterator["Figure"]:
         _sentences(options), model, tokenizer=tokenizer, sentences="line", punctuation="drop", marginals=True
     ):
         words = (parsed.dependency or parsed.graph).words
+        # The figure shows words in rows and columns: column 0 is the root.
         yield plot_parents(words, [row[1:] for row in parsed.marginals])
 
 

@@ -56,7 +56,7 @@ def word_groups(
     raise ValueError(f"{name}: there is no {key!r} to group by: {_available_keys(sentences, comments)}")
 
 
-def _column_groups(sentences: Iterable[ConlluSentence], column: str, key: str) -> list[list[str]] | None:
+def _column_groups(sentences: Iterable[ConlluSentence], column: str, key: str) -> list[Sequence[str]] | None:
     """Returns the groups of words by a key of MISC or FEATS; None if no word has it."""
     rows = [[_features(word, column).get(key) for word in sentence.words] for sentence in sentences]
     if all(value is None for row in rows for value in row):

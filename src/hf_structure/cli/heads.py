@@ -8,9 +8,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING
 
-from tqdm import tqdm
-
-from hf_structure.cli.common import check_files, named_errors, named_models, print_table, save_figure
+from hf_structure.cli.common import check_files, counted, named_errors, named_models, print_table, save_figure
 from hf_structure.cli.gold import label_conventions
 from hf_structure.drawing.figures import plot_head_types
 from hf_structure.text.conllu import read_conllu
@@ -45,9 +43,9 @@ def _heads_of(name: str, options: argparse.Namespace) -> tuple["HeadTypes", str]
     from hf_structure.probing.head_types import head_types  # brings torch
 
     model, tokenizer = load_model(name, None, options.device, *MASKED, trust_remote_code=options.trust_remote_code)
-    bar = tqdm(read_conllu(options.gold), name, unit=" sentences", leave=False, disable=None)
+    sentences = counted(read_conllu(options.gold), name)
     with named_errors(f"{name} on {options.gold}"):
-        found = head_types(bar, model, tokenizer=tokenizer, **label_conventions(options))
+        found = head_types(sentences, model, tokenizer=tokenizer, **label_conventions(options))
     # With `attention="softmax"`, UDGN and StructFormer are the Transformer baselines of their papers.
     plain = getattr(model.config, "attention", "dependency") == "softmax"
     return found, "Transformer" if plain else type(model).__name__.removesuffix("ForMaskedLM")

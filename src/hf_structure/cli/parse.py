@@ -12,10 +12,10 @@ from hf_structure.cli.common import (
     add_output,
     add_parsing,
     check_inputs,
-    check_rules,
     options_of,
     output_file,
     output_form,
+    refuse_options,
 )
 from hf_structure.cli.results import BadInputError, ask_for_lines, read_sentences, report, results_of
 from hf_structure.drawing.html import render_html
@@ -69,6 +69,7 @@ def run_parse(options: argparse.Namespace) -> None:
     if options.input_format == "paragraphs":
         options.line_breaks = "space"
     _check_parse(options)
+    # Late: it imports torch, which takes seconds. Bad options are reported at once.
     from hf_structure.parsing.parser import WINDOW, Parser
 
     structure = options.structure or DEFAULTS.get(options.format)
@@ -140,28 +141,28 @@ def _initial_tree(source: SourceSentence) -> ConlluSentence:
 
 def _check_parse(options: argparse.Namespace) -> None:
     """Raises `ValueError` for bad options, before a model is loaded or a file overwritten."""
-    form = options.format
-    held = HELD.get(form, tuple(NAMES))
-    requested = {"both": {"dependency", "constituency"}, None: set(held)}.get(options.structure, {options.structure})
-    rules = [
-        (
-            options.k > 1 and form not in SEVERAL,
-            f"-k needs --format {', '.join(SEVERAL)}: {form} holds one tree or graph",
-        ),
-        (options.marginals and form != "json", "--marginals need --format json: no other format can hold them"),
-        (options.k > 1 and options.decoder != "tree", "-k needs --decoder tree"),
-        (
-            options.spaces_after and form != "conllu",
-            "--spaces_after needs --format conllu: no other format has MISC",
-        ),
-        (requested.isdisjoint(held), f"--format {form} holds {' and '.join(map(NAMES.__getitem__, held))} only"),
-        (
-            options.marginals and options.structure == "constituency",
-            "--marginals are about dependencies: they need --structure dependency, both or graph",
-        ),
-    ]
-    check_rules(rules)
+    if options.k > 1 and options.format not in SEVERAL:
+        raise ValueError(f"-k needs --format {', '.join(SEVERAL)}: {options.format} holds one tree or graph")
+    if options.format != "json":
+        refuse_options(options, ["marginals"], "need --format json: no other format can hold them")
+    if options.k > 1 and options.decoder != "tree":
+        raise ValueError("-k needs --decoder tree")
+    if options.format != "conllu":
+        refuse_options(options, ["spaces_after"], "needs --format conllu: no other format has MISC")
+    if options.structure:
+        _check_structure(options)
     check_inputs(options.files, options.output)
+
+
+def _check_structure(options: argparse.Namespace) -> None:
+    """Raises `ValueError` for a structure that the format cannot hold, or that has no marginals."""
+    held = HELD.get(options.format)
+    requested = ("dependency", "constituency") if options.structure == "both" else (options.structure,)
+    if held and set(held).isdisjoint(requested):
+        raise ValueError(f"--format {options.format} holds {' and '.join(map(NAMES.__getitem__, held))} only")
+    if options.structure == "constituency":
+        reason = "are about dependencies: they need --structure dependency, both or graph"
+        refuse_options(options, ["marginals"], reason)
 
 
 def write_conllu(parsed: Parse, number: int, spaces_after: bool = False) -> str:
@@ -179,7 +180,7 @@ def _write_sdp(parsed: Parse, number: int) -> str:
 
 
 def _best(parsed: Parse) -> Sequence[Parse | DependencyTree | DependencyGraph]:
-    """The parse with both of its trees, followed by the second best tree or graph and the rest of the k best."""
+    """Returns the parse with both of its trees, followed by the second best tree or graph and the rest of the k."""
     return [parsed, *parsed.alternatives[1:]]
 
 

@@ -63,7 +63,7 @@ def add_render(commands: argparse._SubParsersAction) -> None:
         "side by side or of one with and without the graph or tree that it builds; the feature tapes of the graphs of "
         "a file or model; a model's relation weights; the scores of models on the circuits of syntactic test suites",
     )
-    parser.add_argument("--output", metavar="FILE", help="where to write; default: stdout, which takes no figures")
+    parser.add_argument("--output", metavar="FILE", help="file to write; default: stdout, which takes no figures")
     parser.add_argument("--limit", type=positive, metavar="N", help="draw the first N sentences only")
     add_input_format(parser)
     trees = parser.add_argument_group("trees and graphs")
@@ -99,6 +99,7 @@ def run_render(options: argparse.Namespace) -> None:
     """Draws the trees or graphs of one file or two, predictions of a model for sentences, or scores of models."""
     _check_number_of_files(options.kind, options.files)
     if options.kind in FIGURES:
+        # Late: figures need models and matplotlib, trees need neither.
         from hf_structure.cli.figures import render_figures
 
         _check_options(options, options.format or "html")

@@ -100,6 +100,7 @@ def run_score(options: argparse.Namespace) -> None:
     """
     options.format = output_form(options.format, None if options.table else options.output, SUFFIX_FORMATS, "tsv")
     _check_score(options)
+    # Late: it imports torch, which takes seconds. Bad options are reported at once.
     from hf_structure.scoring.scoring import choose_beam, load_language_model, score
 
     trust = options.trust_remote_code

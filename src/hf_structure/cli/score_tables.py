@@ -45,7 +45,7 @@ def add_table(parser: argparse.ArgumentParser) -> None:
     tables.add_argument(
         "--model_words",
         action="store_true",
-        help="words as the model reads them; default: what stands between white space, punctuation attached",
+        help="words as the model reads them; default: words between white space, with their punctuation",
     )
 
 
@@ -61,7 +61,7 @@ def add_layout(parser: argparse._ActionsContainer) -> None:
         metavar="COLUMNS",
         help="with the regions that make up the sentence, in their order and with commas between them",
     )
-    parser.add_argument("--region_mark", metavar="MARK", help="what stands between the regions of a sentence, say /")
+    parser.add_argument("--region_mark", metavar="MARK", help="separator of the regions of a sentence, say /")
     parser.add_argument(
         "--critical_column",
         metavar="COLUMN",
@@ -158,6 +158,7 @@ def table_writer(output: str | None, as_json: bool) -> Iterator[Writer]:
 def _json_writer(file: IO[str]) -> Writer:
     def write(_: list[str], rows: list[Row]) -> None:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        # At once, for whoever waits at the other end of a pipe.
         file.flush()
 
     return write

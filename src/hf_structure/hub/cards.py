@@ -79,6 +79,7 @@ def family_of(config: dict) -> Family | None:
 def kind_of(config: dict) -> Kind:
     """Returns the kind of model with this configuration."""
     architecture = (config.get("architectures") or [""])[0]
+    # With softmax attention, the families are the Transformer baselines of their papers, which induce no trees.
     if architecture.endswith("ForMaskedLM") and family_of(config) and config.get("attention") != "softmax":
         return INDUCTION
     if architecture.endswith("ForSequenceClassification") and config.get("pair_features"):
@@ -156,6 +157,7 @@ def read_results(folder: Path, kind: Kind, facts: CardFacts) -> list[EvalResult]
 
 
 def _is_score(key: str, value: float) -> bool:
+    # Times, speeds and the like are saved among the scores.
     is_score = key.partition("_")[0] in SPLITS and not any(word in key for word in NO_SCORES)
     # Results of an empty data set may be nan or infinite, which cards must not hold.
     return is_score and math.isfinite(value)

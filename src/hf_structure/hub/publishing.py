@@ -72,6 +72,7 @@ def prepare(
         ValueError: an invalid name, no model in the folder, weights in another format than safetensors.
         UnknownLicenseError: neither the folder nor `license` names the licence. It is a `ValueError`.
     """
+    # Before any file is read: a wrong name would otherwise show only at the upload.
     with _readable(repo_id):
         validate_repo_id(repo_id)
     folder = Path(folder)

@@ -68,6 +68,7 @@ def load_model(
         ValueError: if there is no such model, device or dtype, a folder holds no such model, a loaded model has
             another dtype, or its tokenizer is missing.
     """
+    # Before torch starts threads, which loading does.
     compute_alone_in_forks()
     dtype = _checked_dtype(dtype)
     if isinstance(model, torch.nn.Module):
@@ -94,6 +95,7 @@ def load_parser(
     trust_remote_code: bool = False,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Like [`load_model`], for parsers. Also raises `ValueError` for a model that does not parse."""
+    # Parsing needs no head that predicts words: a checkpoint may lack it.
     kind = (AutoModelForDependencyParsing, "model that parses", "lm_head")
     model, tokenizer = load_model(model, tokenizer, device, *kind, dtype, revision, trust_remote_code)
     if not hasattr(model, "decode") or not abilities_of(model.config).structures:
@@ -152,6 +154,7 @@ def load_weights(
         model, loaded = auto_class.from_pretrained(
             folder,
             output_loading_info=True,
+            # Otherwise transformers raises an error with a line for each weight; below, one line names the first.
             ignore_mismatched_sizes=True,
             trust_remote_code=trust_remote_code,
             **options,

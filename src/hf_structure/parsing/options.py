@@ -185,6 +185,7 @@ class ParseOptions:
 
 def _described(annotated: type) -> dict[str, str]:
     """Maps names to descriptions in the `Args` of a docstring, without backticks. Empty under `python -OO`."""
+    # From the docstring, so that the help of commands and the documentation of Python cannot differ.
     found = re.findall(r"^ {4}(\w+) \(.*\):\n((?: {8}.*\n)+)", inspect.cleandoc(annotated.__doc__ or ""), re.MULTILINE)
     return {name: " ".join(text.replace("`", "").split()) for name, text in found}
 

@@ -164,6 +164,7 @@ class DependencyGraph(Drawn, Value):
             check_length(self.words, name, values)
             _check_sdp_column(name, values)
         labels = self._named_labels("\t\n\r\0")
+        # SDP marks tops in a column of their own, not by arcs.
         arcs = [(head, word, label) for (head, word), label in zip(self.arcs, labels, strict=True) if head]
         return str(SdpSentence(id, **columns, tops=list(self.roots), frames=unknown, arcs=arcs))
 

@@ -123,6 +123,7 @@ class Parse(Drawn, Value, TreeOfWords):
         for name, kind in _PARTS.items():
             if values.get(name) is not None:
                 values[name] = kind.from_dict(values[name])
+        # Lines in JSON; a sentence in a dictionary of fields.
         if isinstance(source := values.get("source"), str):
             values["source"] = parse_sentence(list(enumerate(source.rstrip("\n").split("\n"), start=1)), "source")
         kind = DependencyGraph if values.get("graph") is not None else DependencyTree
@@ -161,6 +162,7 @@ class Parse(Drawn, Value, TreeOfWords):
         """
         structure = self.graph or self._dependency()
         if self.source is not None:
+            # Comments of the source stay as they are spelled there.
             original = self.source.metadata
             added = {key: value for key, value in self.metadata.items() if key not in original}
             return str(self._into_source(self.source).with_comments({**added, **(metadata or {})}))
@@ -188,6 +190,7 @@ class Parse(Drawn, Value, TreeOfWords):
     def _layer_of(self, structure: DependencyTree | DependencyGraph) -> tuple[list[bool], Sequence] | None:
         """A mask of words before white space, and multiword tokens; None if the text does not match the words."""
         spaces = self._spaces()
+        # Without punctuation, the words left are not the text any more.
         return None if spaces is None or len(spaces) != len(structure.words) else (spaces, self.multiword_tokens)
 
     def _written_text(self, is_known: bool) -> str:
@@ -362,6 +365,7 @@ class Parse(Drawn, Value, TreeOfWords):
 def _ordered(comments: Mapping[str, str]) -> dict[str, str]:
     """Sorts comments: documents and paragraphs first, the text last."""
     text = comments.get("text", "")
+    # A document begins before its first paragraph.
     marks = sorted(
         (name for name in comments if name.startswith("new")), key=lambda name: not name.startswith("newdoc")
     )

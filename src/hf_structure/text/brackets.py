@@ -129,6 +129,7 @@ def _add_loose_word(stack: list[BracketTree], word: str, name: str, number: int)
 
 def _tell_labels(trees: Iterator[_Raw]) -> tuple[bool, Iterator[_Raw]]:
     """Returns True if there are labels, and all trees. A read error is raised only after the trees before it."""
+    # Kept, since they must be read again once it is clear how.
     held = []
     try:
         for raw in trees:

@@ -143,6 +143,7 @@ class _Graph:
             plain, _, marker = label.partition(":")
             if plain in UNSHARED or head == word:
                 continue
+            # A conjunct with a marker of its own keeps it: `in Rome and at sea` are `obl:in` and `obl:at`.
             if plain in MARKED and marker and self.words[first].deprel == plain:
                 own = self._names(self._having(word, MARKED[plain]))
                 label = f"{plain}:{own}" if own else label

@@ -202,6 +202,7 @@ def open_output(path: str | os.PathLike, keep: bool = False) -> Iterator[IO[str]
         OSError: the file cannot be opened or written, or its folder does not exist; the error names `path`.
     """
     compression = compression_of(path)
+    # The stack closes from text to bytes, so that each layer is flushed into the next before the file is renamed.
     with partial_path(path, keep) as partial, ExitStack() as stack:
         file = stack.enter_context(io.BufferedWriter(_NamedFile(partial, os.fspath(path))))
         if compression is not None:

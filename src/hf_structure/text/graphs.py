@@ -102,6 +102,7 @@ def enhanced_heads(sentence: ConlluSentence) -> dict[str, list[tuple[str, str]]]
 def words_above(node: str, heads: dict[str, list[tuple[str, str]]]) -> set[int]:
     """The word (or root) with this id; for an empty node, the words it depends on, possibly through other nodes."""
     found: set[int] = set()
+    # Empty nodes may depend on each other in a cycle.
     seen: set[str] = set()
     waiting = [node]
     while waiting:
@@ -147,4 +148,5 @@ def average_dependencies(sentences: Iterable[dict]) -> float:
 
 
 def _row(words: Sequence[str], arcs: Iterable[tuple[int, int]]) -> dict:
+    # A set, since arcs with different labels are one here.
     return {"words": list(words), "arcs": [list(arc) for arc in sorted(set(arcs)) if arc[0] != arc[1]]}

@@ -118,6 +118,7 @@ def _keep_by_tag(tag: str, word: str) -> bool:
 
 def _keep_by_relation(deprel: str, word: str, tag: str | None) -> bool:
     relation = deprel.partition(":")[0]
+    # Other schemes, such as Stanford's or SUD's own relations, do not set punctuation apart in the same way.
     if relation in UNIVERSAL_RELATIONS:
         return relation != "punct"
     return _is_word(word, tag)

@@ -49,6 +49,7 @@ def build_word_tokenizer(
             from the model.
     """
     vocabulary = {token: i for i, token in enumerate(SPECIAL_TOKENS.values())}
+    # Repeated words would leave gaps between the ids, which models turn into unused rows.
     for word in words:
         vocabulary.setdefault(word, len(vocabulary))
     backend = Tokenizer(models.WordLevel(vocabulary, unk_token=SPECIAL_TOKENS["unk_token"]))
