@@ -301,15 +301,6 @@ def test_the_text_layer_of_conllu(door):
         assert sentence.with_columns(columns) == gold
 
 
-def test_options_of_the_command_have_the_names_of_python(capsys):
-    """Short ones like `k` too, beside their short form."""
-    with pytest.raises(SystemExit):
-        main(["parse", "--help"])
-    shown = capsys.readouterr().out
-    assert {f"--{name}" for name in OPTIONS if name not in OF_PYTHON} <= set(re.findall(r"--\w+", shown))
-    assert re.search(r"-k( N)?, --k N", shown)
-
-
 @pytest.mark.parametrize("blank", [None, "", " \t", "\u200b", "\0"], ids=repr)
 def test_blank_cells(tmp_path, tagger, blank):
     """Files have none: their empty lines are passed over."""
@@ -359,3 +350,12 @@ def test_wrong_options_are_the_same_error(tmp_path, tagger, capsys):
     assert "invalid choice: 'keep' (choose from" in capsys.readouterr().err
     with pytest.raises(ValueError, match=r"line_breaks.*'keep' is not .*'end', 'space'"):
         spacy.blank("en").add_pipe("hf_structure", config={"model": str(tagger), "line_breaks": "keep"})
+
+
+def test_options_of_the_command_have_the_names_of_python(capsys):
+    """Short ones like `k` too, beside their short form."""
+    with pytest.raises(SystemExit):
+        main(["parse", "--help"])
+    shown = capsys.readouterr().out
+    assert {f"--{name}" for name in OPTIONS if name not in OF_PYTHON} <= set(re.findall(r"--\w+", shown))
+    assert re.search(r"-k( N)?, --k N", shown)
