@@ -463,7 +463,7 @@ def test_parses_that_find_standard_output_full(folder, here, monkeypatch, unbuff
         (["parse", "--format", "pdf"], "invalid choice: 'pdf'"),
         (["parse", "--batch_size", "0"], "--batch_size: must be a number of at least 1, not '0'"),
         (["parse", "--max_words", "many"], "--max_words: must be a number of at least 1, not 'many'"),
-        (["parse", "-k", "-1"], "-k: must be a number of at least 1, not '-1'"),
+        (["parse", "-k", "-1"], "-k/--k: must be a number of at least 1, not '-1'"),
         (["evaluate", "gold.conllu"], "the following arguments are required: system"),
         (["evaluate", "gold.mrg", "gold.mrg", "--min_length", "0"], "--min_length: must be a number of at least 1"),
         (["render", "gold.conllu", "--limit", "0"], "--limit: must be a number of at least 1"),

@@ -15,7 +15,9 @@ from spacy.vocab import Vocab
 from transformers import pipeline
 
 from hf_structure import Parse, Parses, parse
+from hf_structure.cli.common import OF_PYTHON
 from hf_structure.cli.main import main
+from hf_structure.parsing.options import OPTIONS
 from hf_structure.parsing.parser import Parser
 from hf_structure.text.conllu import read_conllu
 from hf_structure.text.reading import read_source
@@ -133,7 +135,7 @@ class Command(Function):
 
     def arguments(self, content: str, form: str, **options) -> Iterator[str]:
         for name, value in options.items():
-            yield from ("-k" if name == "k" else f"--{name}", *([] if value is True else [str(value)]))
+            yield from (f"--{name}", *([] if value is True else [str(value)]))
         yield from ("--input_format", form, self.file(content))
 
     def json(self, *arguments: str) -> list[tuple]:
@@ -348,3 +350,12 @@ def test_wrong_options_are_the_same_error(tmp_path, tagger, capsys):
     assert "invalid choice: 'keep' (choose from" in capsys.readouterr().err
     with pytest.raises(ValueError, match=r"line_breaks.*'keep' is not .*'end', 'space'"):
         spacy.blank("en").add_pipe("hf_structure", config={"model": str(tagger), "line_breaks": "keep"})
+
+
+def test_options_of_the_command_have_the_names_of_python(capsys):
+    """Short ones like `k` too, beside their short form."""
+    with pytest.raises(SystemExit):
+        main(["parse", "--help"])
+    shown = capsys.readouterr().out
+    assert {f"--{name}" for name in OPTIONS if name not in OF_PYTHON} <= set(re.findall(r"--\w+", shown))
+    assert re.search(r"-k( N)?, --k N", shown)

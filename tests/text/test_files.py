@@ -15,7 +15,7 @@ from hf_structure.text.files import (
     new_file,
     open_input,
     open_output,
-    path_beside,
+    partial_path,
     plain_path,
     writing_to,
 )
@@ -134,7 +134,7 @@ def test_errors_of_writing_name_the_file():
         file.write("something")
 
 
-@pytest.mark.parametrize("write", [open_output, path_beside])
+@pytest.mark.parametrize("write", [open_output, partial_path])
 def test_errors_of_opening_name_the_file_and_a_missing_folder(tmp_path, monkeypatch, write):
     monkeypatch.chdir(tmp_path)
     message = rf"there is no folder {tmp_path}/nowhere: 'nowhere/a\.txt'"

@@ -2,19 +2,21 @@
 
 import argparse
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, combinations, zip_longest
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
-
-from tqdm import tqdm
+from typing import NamedTuple
 
 from hf_structure.cli.common import (
     add_command,
+    add_output,
     check_files,
+    counted,
     named_errors,
+    number_cell,
     output_file,
     print_table,
 )
@@ -29,7 +31,7 @@ from hf_structure.text.formats import SUFFIXES, load_sentences
 
 
 def add_agree(commands: argparse._SubParsersAction) -> None:
-    parser = add_command(commands, "agree", "how much several parsers agree", run_agree)
+    parser = add_command(commands, "agree", "measure the agreement of several parsers", run_agree)
     parser.add_argument(
         "files", nargs="+", metavar="FILE", help="the same sentences by several parsers: all CoNLL-U or all brackets"
     )
@@ -42,9 +44,9 @@ def add_agree(commands: argparse._SubParsersAction) -> None:
 
 
 def add_consensus(commands: argparse._SubParsersAction) -> None:
-    parser = add_command(commands, "consensus", "one tree from the trees of several parsers", run_consensus)
+    parser = add_command(commands, "consensus", "combine the trees of several parsers", run_consensus)
     parser.add_argument("files", nargs="+", metavar="FILE", help="the same sentences by several parsers, in CoNLL-U")
-    parser.add_argument("--output", metavar="FILE", help="where to write; default: stdout")
+    add_output(parser)
 
 
 def run_agree(options: argparse.Namespace) -> None:
@@ -54,6 +56,24 @@ def run_agree(options: argparse.Namespace) -> None:
     `--sentences`, also prints the mean over all pairs of files for each relation and for each sentence. With `--text`,
     compares models instead of files.
     """
+    form = _checked_format(options)
+    # Before models parse, which may take hours.
+    check_files([name for name in (options.text, options.gold) if name], None)
+    agreement = AGREEMENTS[form]
+    with _trees(options) as files:
+        pairs = {pair: agreement.of_files(*pair) for pair in combinations(files, 2)}
+        for number, measure in enumerate(agreement.measures):
+            if number:
+                print()
+            _print_matrix(measure, files, options.files, {pair: values[number] for pair, values in pairs.items()})
+        if options.gold:
+            _print_relations(options.gold, files)
+        if options.sentences:
+            _print_sentences(agreement.measures, agreement.of_sentences(files))
+
+
+def _checked_format(options: argparse.Namespace) -> str:
+    """Returns `"brackets"` or `"conllu"`, the format of the trees. Raises `ValueError` for bad options."""
     _check_several(options.files)
     if options.brackets and not options.text:
         raise ValueError(
@@ -65,19 +85,7 @@ def run_agree(options: argparse.Namespace) -> None:
     has_brackets = options.brackets if options.text else _are_brackets(options.files)
     if has_brackets and options.gold:
         raise ValueError("--gold is for dependency trees: constituents have no relations")
-    # Before models parse, which may take hours.
-    check_files([name for name in (options.text, options.gold) if name], None)
-    measures, compare = (("UF1",), _compare_brackets) if has_brackets else (("UAS", "UUAS"), _compare_conllu)
-    with _trees(options) as files:
-        pairs = {pair: compare(*pair) for pair in combinations(files, 2)}
-        for number, measure in enumerate(measures):
-            if number:
-                print()
-            _print_matrix(measure, files, options.files, {pair: values[number] for pair, values in pairs.items()})
-        if options.gold:
-            _print_relations(options.gold, files)
-        if options.sentences:
-            _print_sentences(measures, _of_brackets(files) if has_brackets else _of_conllu(files))
+    return "brackets" if has_brackets else "conllu"
 
 
 def _are_brackets(files: Sequence[str]) -> bool:
@@ -97,6 +105,7 @@ def _trees(options: argparse.Namespace) -> Iterator[list[str]]:
     # Resolve all models first: a misspelled name should not cost the time of parsing with the others.
     models = [resolve_model(name) for name in options.files]
     form, suffix = ("brackets", "mrg") if options.brackets else ("conllu", "conllu")
+    # Files, not lists: each pair is read anew, so that memory does not bound the size of a corpus.
     with TemporaryDirectory() as folder:
         files = [str(Path(folder, f"{number}.{suffix}")) for number, _ in enumerate(options.files, start=1)]
         for model, file in zip(models, files, strict=True):
@@ -112,7 +121,7 @@ def _parse_into(file: str, form: str, text: str, model: str) -> None:
     sources = read_sentences(text, "auto")
     parses = chain.from_iterable(parse_sources(parser, sources))
     with output_file(file) as output:
-        for number, parsed in enumerate(tqdm(parses, model, unit=" sentences", leave=False, disable=None), start=1):
+        for number, parsed in enumerate(counted(parses, model), start=1):
             output.write(WRITERS[form](parsed, number))
 
 
@@ -182,7 +191,7 @@ def _print_matrix(
         # Agreement is symmetric, so each pair was computed once.
         row = [None if other == name else values.get((name, other), values.get((other, name))) for other in files]
         others = mean(value for value in row if value is not None)
-        cells = ("-" if value is None else f"{100 * value:.2f}" for value in (*row, others))
+        cells = (number_cell(value, factor=100) for value in (*row, others))
         rows.append([f"{number}  {title}", *cells])
     print_table(rows)
 
@@ -196,7 +205,7 @@ def run_consensus(options: argparse.Namespace) -> None:
     _check_several(options.files)
     check_files(options.files, options.output)
     with output_file(options.output) as file:
-        for sentences in tqdm(_together(options.files), "voting", unit=" sentences", leave=False, disable=None):
+        for sentences in counted(_together(options.files), "voting"):
             file.write(_vote(sentences).to_string())
 
 
@@ -237,3 +246,17 @@ def _vote(sentences: Sequence[ConlluSentence]) -> ConlluSentence:
         for token, count in zip(kept.words, votes, strict=True)
     ]
     return kept.with_heads(heads, vote_labels(heads, trees, labels)).with_column("misc", notes)
+
+
+class Agreement(NamedTuple):
+    """The agreement of trees in one format."""
+
+    measures: tuple[str, ...]
+    of_files: Callable[[str, str], tuple[float, ...]]  # each measure of two files
+    of_sentences: Callable[[Sequence[str]], Iterator[tuple[int, list[tuple[float, ...]]]]]  # see `_print_sentences`
+
+
+AGREEMENTS = {
+    "brackets": Agreement(("UF1",), _compare_brackets, _of_brackets),
+    "conllu": Agreement(("UAS", "UUAS"), _compare_conllu, _of_conllu),
+}

@@ -6,8 +6,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from hf_structure.cli.common import add_command, add_device, check_files, named_systems, print_table, save_figure
-from hf_structure.cli.gold import add_label_options, read_gold, scored_masks
+from hf_structure.cli.common import (
+    add_command,
+    add_device,
+    check_files,
+    named_systems,
+    number_cell,
+    print_table,
+    save_figure,
+)
+from hf_structure.cli.gold import add_label_options, label_conventions, read_gold, scored_masks
 from hf_structure.cli.heads import analyze_heads
 from hf_structure.drawing.figures import plot_class_scores
 from hf_structure.metrics.error_analysis import ClassScores, ErrorAnalysis, error_analysis
@@ -60,18 +68,20 @@ def run_analyze(options: argparse.Namespace) -> None:
     """
     if options.format and not options.output_dir:
         raise ValueError("--format is that of the figures: it needs --output_dir")
-    if options.heads:
-        if options.systems or not options.model:
-            raise ValueError("--heads is about models: it takes --model, and no file but the gold one")
-        analyze_heads(options)
-        return
-    if options.model or not options.systems:
+    if options.heads and (options.systems or not options.model):
+        raise ValueError("--heads is about models: it takes --model, and no file but the gold one")
+    if not options.heads and (options.model or not options.systems):
         raise ValueError("files of parsers are needed; --model goes with --heads")
+    analyze = analyze_heads if options.heads else analyze_trees
+    analyze(options)
+
+
+def analyze_trees(options: argparse.Namespace) -> None:
+    """Prints the scores of parsers by classes of dependencies, as tables or JSON, and saves the figures."""
     systems = named_systems(options.systems)
     check_files([options.gold, *systems.values()], None)
     gold = read_gold(read_conllu(options.gold), options.gold)
-    conventions = {"ignore_labels": set(options.ignore), "universal_labels": options.universal}
-    conventions["keep"] = scored_masks(gold, options.ignore)
+    conventions = {**label_conventions(options), "keep": scored_masks(gold, options.ignore)}
     analyses = {name: error_analysis(read_conllu(file), gold, **conventions) for name, file in systems.items()}
     if options.json:
         print(json.dumps({name: asdict(analysis) for name, analysis in analyses.items()}, indent=2))
@@ -94,7 +104,7 @@ def print_analyses(analyses: Mapping[str, ErrorAnalysis]) -> None:
         classes, gold = next((each.classes, each.gold) for each in systems.values())
         rows = [[f"{score} by {title}", *classes]]
         for name, each in systems.items():
-            rows.append([name, *("-" if value is None else f"{100 * value:.2f}" for value in each.scores)])
+            rows.append([name, *(number_cell(value, factor=100) for value in each.scores)])
         rows.append(["dependencies", *[""] * len(classes)])
         # Systems have the sentences of the gold file, so their lengths are the same.
         if kind != "sentence_length":

@@ -57,6 +57,7 @@ def chunks(items: Iterator[T], first: int, most: int, live: bool) -> Iterator[li
         return
     while True:
         chunk, error = _take(items, first)
+        # The items first, so that an error does not take their results away.
         if chunk:
             yield chunk
         if error is not None:
@@ -102,6 +103,7 @@ def _fill(queue: Queue, items: Iterable[T]) -> None:
     try:
         for item in items:
             queue.put((item, None))
+    # Whatever it is: without an end in the queue, its reader would wait forever.
     except BaseException as error:
         end = error
     queue.put((None, end))

@@ -8,19 +8,20 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from hf_structure.cli.arriving import STDIN, standard_input
 from hf_structure.hub.locating import short_names
 from hf_structure.hub.user_code import add_import
 from hf_structure.parsing.options import DEFAULT_PARSER, MASKINGS, OPTIONS, Option
-from hf_structure.text.files import error_line, open_input, open_output, path_beside, plain_path
+from hf_structure.text.files import error_line, open_input, open_output, partial_path, plain_path
 from hf_structure.text.reading import FORMATS, format_of, unread_sentences
 from hf_structure.text.sentences import SourceSentence
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+T = TypeVar("T")
 MODEL_HELP = (
     f"a bundled model ({', '.join(short_names()) or 'there is none'}), a folder, or a name on the Hub "
     "(org/name or org/name@revision)"
@@ -65,6 +66,7 @@ def add_device(parser: argparse.ArgumentParser) -> None:
 
 # Options of Python alone: files skip empty lines, a terminal shows progress, a revision is part of a model's name.
 OF_PYTHON = ("skip_empty", "progress", "revision")
+REPORTED = {"help": "leave out sentences that are too long, and say how many they were"}  # of `skip_long`
 
 
 def add_options(parser: argparse.ArgumentParser, *names: str, **changed: dict[str, Any]) -> None:
@@ -73,9 +75,9 @@ def add_options(parser: argparse.ArgumentParser, *names: str, **changed: dict[st
     `changed` overrides arguments of `add_argument` for some.
     """
     for name in names:
-        option = OPTIONS[name]
-        flag = f"-{name}" if len(name) == 1 else f"--{name}"
-        parser.add_argument(flag, **{**_argument(option), **changed.get(name, {})})
+        # An option of one letter also has the usual short form: `-k 5` and `--k 5`.
+        flags = [f"-{name}"] * (len(name) == 1) + [f"--{name}"]
+        parser.add_argument(*flags, **{**_argument(OPTIONS[name]), **changed.get(name, {})})
 
 
 def add_parsing(parser: argparse.ArgumentParser, without: Sequence[str] = (), **changed: dict[str, Any]) -> None:
@@ -85,8 +87,7 @@ def add_parsing(parser: argparse.ArgumentParser, without: Sequence[str] = (), **
     given = {action.dest for action in parser._actions}
     names = [name for name in OPTIONS if name not in (*OF_PYTHON, *without, *given)]
     sentences = {"default": "auto", "help": described("sentences", "%(default)s")}
-    long = {"help": "leave out sentences that are too long, and say how many they were"}
-    add_options(parser, *names, **{"sentences": sentences, "skip_long": long, **changed})
+    add_options(parser, *names, **{"sentences": sentences, "skip_long": REPORTED, **changed})
 
 
 def _argument(option: Option) -> dict[str, Any]:
@@ -118,6 +119,24 @@ def options_of(arguments: argparse.Namespace, **changed: Any) -> dict[str, Any]:
     return given | changed
 
 
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Adds the option for the file to write."""
+    parser.add_argument(
+        "--output", metavar="FILE", help="file to write (FILE.partial until it is whole); default: stdout"
+    )
+
+
+def given_options(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
+    """Returns the options of these names that were given."""
+    return {name: getattr(options, name) for name in names if getattr(options, name)}
+
+
+def refuse_options(options: argparse.Namespace, names: Iterable[str], reason: str) -> None:
+    """Raises `ValueError` if one of these options was given: its name, followed by the reason."""
+    for name in given_options(options, names):
+        raise ValueError(f"--{name} {reason}")
+
+
 def add_scoring(parser: argparse.ArgumentParser) -> None:
     """Adds the options for scoring text, except for the beam."""
     add_options(parser, "word_tokenizer")
@@ -141,8 +160,8 @@ def add_masking(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--masking",
         choices=MASKINGS,
-        help="of masked models: whether the later pieces of a word are masked with each of its pieces; default: "
-        f"{MASKINGS[0]}",
+        help="of masked models: with each piece of a word, mask its later pieces too (within_word), or none but that "
+        f"piece (original); default: {MASKINGS[0]}",
     )
 
 
@@ -191,17 +210,20 @@ def named_errors(name: str) -> Iterator[None]:
 def check_files(names: Iterable[str], output: str | None) -> None:
     """Raises `ValueError` or `OSError` if a file cannot be read, or would be overwritten while it is read."""
     for name in names:
-        if name != "-":
-            # Unlike `Path.exists`, this raises the error with its reason: missing, or not permitted.
-            os.stat(name)
-            if Path(name).is_dir():
-                raise ValueError(f"{name} is a folder, not a file")
-            if output is not None and Path(name).resolve() == Path(output).resolve():
-                raise ValueError(f"{name} is to be read and written at once: choose another --output")
+        if name == "-":
+            continue
+        # Unlike `Path.exists`, this raises the error with its reason: missing, or not permitted.
+        os.stat(name)
+        if Path(name).is_dir():
+            raise ValueError(f"{name} is a folder, not a file")
+        # Resolved, since a link or another spelling of the path is the same file.
+        if output is not None and Path(name).resolve() == Path(output).resolve():
+            raise ValueError(f"{name} is to be read and written at once: choose another --output")
 
 
 def check_inputs(names: Sequence[str], output: str | None) -> None:
     """Like `check_files`, but at least one file must exist."""
+    # One misspelled name among many should not lose the others: its error is printed when they are done.
     existing = [name for name in names if name == "-" or Path(name).exists()]
     check_files(existing or names, output)
 
@@ -298,12 +320,25 @@ def save_picture(picture: bytes, path: Path) -> None:
     """Writes a picture atomically, as [`save_figure`] does."""
     warn_of_replacing(path)
     try:
-        with path_beside(path) as partial:
+        with partial_path(path) as partial:
             partial.write_bytes(picture)
     except OSError as error:
         # The user knows this name, not the temporary file's.
         error.filename = str(path)
         raise
+
+
+def counted(sentences: Iterable[T], title: str) -> Iterable[T]:
+    """Passes sentences through and shows on a terminal how many there have been."""
+    from tqdm import tqdm
+
+    # `disable=None` turns it off elsewhere: bars would fill log files.
+    return tqdm(sentences, title, unit=" sentences", leave=False, disable=None)
+
+
+def number_cell(value: float | None, form: str = ".2f", factor: float = 1) -> str:
+    """Formats a number of a table, multiplied by a factor; a dash for None."""
+    return "-" if value is None else format(factor * value, form)
 
 
 def print_table(rows: list[list[str]]) -> None:

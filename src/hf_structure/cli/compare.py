@@ -2,13 +2,13 @@
 
 import argparse
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hf_structure.cli.common import add_command, named_errors, print_table
+from hf_structure.cli.common import add_command, named_errors, number_cell, print_table, refuse_options
 from hf_structure.cli.compare_trees import TESTS, add_tree_options, compare_trees, tree_format
-from hf_structure.cli.tree_counts import BRACKET_OPTIONS, DEPENDENCY_OPTIONS, given_options
+from hf_structure.cli.tree_counts import BRACKET_OPTIONS, DEPENDENCY_OPTIONS
 from hf_structure.metrics.paired import Scores, mean_scores, paired_difference
 from hf_structure.metrics.syntax_suites import circuit_of
 from hf_structure.text.json_text import load_json, parse_json
@@ -51,24 +51,28 @@ def run_compare(options: argparse.Namespace) -> None:
     if tree_format(options.results[0]):
         compare_trees(options)
         return
-    if given := given_options(options, (*TESTS, *DEPENDENCY_OPTIONS, *BRACKET_OPTIONS, "punctuation")):
-        raise ValueError(f"--{next(iter(given))} is for trees: {options.results[0]} is neither CoNLL-U nor brackets")
+    reason = f"is for trees: {options.results[0]} is neither CoNLL-U nor brackets"
+    refuse_options(options, (*TESTS, *DEPENDENCY_OPTIONS, *BRACKET_OPTIONS, "punctuation"), reason)
     if len(options.results) % 2:
         raise ValueError(f"there is no second model to {options.results[-1]}: results are compared in pairs")
-    names = " and ".join(options.results)
-    results = [_read(Path(name)) for name in options.results]
+    compare_results(options.results)
+
+
+def compare_results(names: Sequence[str]) -> None:
+    """Prints the scores of two models and their differences, from results given in pairs of the two."""
+    names_of_all = " and ".join(names)
+    results = [_read(Path(name)) for name in names]
     for other in results[1:]:
         if set(other.rows) != set(results[0].rows) or other.sentences != results[0].sentences:
-            raise ValueError(f"{names} are not results of the same sentences")
+            raise ValueError(f"{names_of_all} are not results of the same sentences")
     rows: list[list[str]] = [list(TITLES)]
     for title in results[0].rows:
-        with named_errors(f"{names}: {title}"):
+        with named_errors(f"{names_of_all}: {title}"):
             # Files alternate: first model, second model, and so on.
             first, second = (mean_scores([each.rows[title] for each in results[side::2]]) for side in (0, 1))
             found = paired_difference(first, second)
         numbers = (found.first, found.second, found.difference, found.standard_error)
-        cells = ("-" if number is None else f"{number:.2f}" for number in numbers)
-        rows.append([title, f"{found.items:,}", *cells])
+        rows.append([title, f"{found.items:,}", *map(number_cell, numbers)])
     print_table(rows)
 
 
@@ -100,6 +104,7 @@ def _blimp_rows(files: list[Path]) -> dict[str, Scores]:
     for name, (phenomenon, scores) in _contents(files, read):
         phenomena[phenomenon][name] = scores
     paradigms = {name: scores for group in phenomena.values() for name, scores in group.items()}
+    # Papers report either: paradigms differ in size, so the two means differ.
     pairs = [score for name in sorted(paradigms) for score in paradigms[name]]
     return {"overall, mean of paradigms": paradigms, "overall, share of pairs": pairs, **phenomena}
 

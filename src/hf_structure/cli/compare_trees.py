@@ -5,7 +5,7 @@ import csv
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 from tqdm import tqdm
 
-from hf_structure.cli.common import check_files, named_models, positive, print_table
+from hf_structure.cli.common import check_files, named_models, number_cell, positive, print_table, refuse_options
 from hf_structure.cli.gold import read_gold
 from hf_structure.cli.groups import HELP, in_order, word_groups
 from hf_structure.cli.tree_counts import (
@@ -25,7 +25,6 @@ from hf_structure.cli.tree_counts import (
     add_dependency_options,
     bracket_rows,
     dependency_rows,
-    given_options,
     read_bracket_pairs,
 )
 from hf_structure.metrics.significance import RESAMPLES, SystemCounts, compare_systems, holm
@@ -38,6 +37,7 @@ SIDES = ("first", "second")
 FORMATS = ("text", "csv", "json")
 TESTS = ("metric", "group", "resamples", "seed", "draw_runs", "format")
 _NAMES = {"conllu": "CoNLL-U", "brackets": "brackets"}
+_FOREIGN = {"conllu": (*BRACKET_OPTIONS, "punctuation"), "brackets": DEPENDENCY_OPTIONS}  # options of other formats
 
 
 def add_tree_options(parser: argparse.ArgumentParser) -> None:
@@ -64,6 +64,7 @@ def add_tree_options(parser: argparse.ArgumentParser) -> None:
 
 def tree_format(name: str) -> str | None:
     """Returns `"conllu"` or `"brackets"`, or None for anything but a file of trees."""
+    # Folders are results of models; a missing file is reported by those who read it.
     if not Path(name).is_file():
         return None
     with open_input(name) as file:
@@ -76,23 +77,29 @@ def compare_trees(options: argparse.Namespace) -> None:
     gold, *found = options.results
     systems = two_systems(found)
     form = _format_of(gold, [file for files in systems.values() for file in files])
-    foreign = {"conllu": (*BRACKET_OPTIONS, "punctuation"), "brackets": DEPENDENCY_OPTIONS}[form]
-    if given := given_options(options, foreign):
-        raise ValueError(f"--{next(iter(given))} is not for {_NAMES[form]}")
+    _check_tree_options(options, form, systems)
+    read = _reader(gold, form, options)
+    runs = [{file: _read_named(file, read) for file in files} for files in systems.values()]
+    files = runs[0] | runs[1]
+    metric = options.metric or _default_metric(form, files)
+    _check_rows(files, metric)
+    comparisons = _comparisons([list(each.values()) for each in runs], metric, options)
+    _WRITERS[options.format or "text"](metric, list(systems), comparisons, options)
+
+
+def _check_tree_options(options: argparse.Namespace, form: str, systems: Mapping[str, Sequence[str]]) -> None:
+    """Raises `ValueError` for options that are not for this format or these files."""
+    refuse_options(options, _FOREIGN[form], f"is not for {_NAMES[form]}")
     if options.metric not in (None, *METRICS[form]):
         raise ValueError(f"--metric {options.metric} is not for {_NAMES[form]}: {', '.join(METRICS[form])} are")
     if options.draw_runs and max(map(len, systems.values())) == 1:
         raise ValueError("--draw_runs is for systems with several runs: NAME=FILE NAME=FILE")
-    read = _reader(gold, form, options)
-    runs = [{file: _read_named(file, read) for file in files} for files in systems.values()]
-    files = runs[0] | runs[1]
-    metric = options.metric or METRICS[form][0]
-    # LAS needs labels in all files; without them, UAS is the default.
-    if options.metric is None and any(metric not in rows[0].total for rows in files.values()):
-        metric = "uas"
-    _check_rows(files, metric)
-    comparisons = _comparisons([list(each.values()) for each in runs], metric, options)
-    _WRITERS[options.format or "text"](metric, list(systems), comparisons, options)
+
+
+def _default_metric(form: str, files: Mapping[str, list[CountRow]]) -> str:
+    """Returns the first metric of the format; UAS if LAS lacks the labels of a file."""
+    metric = METRICS[form][0]
+    return metric if all(metric in rows[0].total for rows in files.values()) else "uas"
 
 
 def two_systems(arguments: Sequence[str]) -> dict[str, list[str]]:
@@ -131,7 +138,7 @@ def _reader(gold_name: str, form: str, options: argparse.Namespace) -> Callable[
     """Returns the function that reads a file of a system and counts its matches with the gold file."""
     if form == "brackets":
         return lambda file: bracket_rows(
-            list(read_bracket_pairs(gold_name, file, options.punctuation)), options.group, options
+            read_bracket_pairs(gold_name, file, options.punctuation), options.group, options
         )
     gold = read_gold(read_conllu(gold_name), gold_name)
     groups = options.group and word_groups(gold, options.group, gold_name, options.universal)
@@ -166,24 +173,31 @@ def _comparisons(
     """Returns the rows of the table: all words first, then each group."""
     first = runs[0][0]
     groups = in_order((row.group for row in first), options.group) if options.group else []
-    found = []
-    for group in tqdm([ALL, *groups], unit=" groups", disable=not (groups and sys.stderr.isatty())):
-        chosen = [index for index, row in enumerate(first) if group == ALL or row.group == group]
-        systems = [_counts(each, chosen, metric) for each in runs]
-        compared = compare_systems(
-            *systems, resamples=options.resamples or RESAMPLES, seed=options.seed or 0, draw_runs=options.draw_runs
-        )
-        cells = {"group": group, "sentences": compared.sentences, "words": sum(first[index].words for index in chosen)}
-        for side, system in zip(SIDES, systems, strict=True):
-            scores = system.scores
-            cells |= {side: getattr(compared, side), f"{side}_deviation": None}
-            if len(scores) > 1:
-                cells[f"{side}_deviation"] = float(scores.std(ddof=1))
-        found.append(cells | asdict(compared) | {"holm_p": None})
+    bar = tqdm([ALL, *groups], unit=" groups", disable=not (groups and sys.stderr.isatty()))
+    found = [_comparison(group, runs, metric, options) for group in bar]
     # The groups are several tests at once; the row of all words is one test, and needs no correction.
     for cells, value in zip(found[1:], holm([cells["permutation_p"] for cells in found[1:]]), strict=True):
         cells["holm_p"] = value
     return found
+
+
+def _comparison(
+    group: str, runs: Sequence[Sequence[list[CountRow]]], metric: str, options: argparse.Namespace
+) -> dict[str, Any]:
+    """Returns the row of a group, or of `ALL`, without the correction for several groups."""
+    first = runs[0][0]
+    chosen = [index for index, row in enumerate(first) if group in (ALL, row.group)]
+    systems = [_counts(each, chosen, metric) for each in runs]
+    compared = compare_systems(
+        *systems, resamples=options.resamples or RESAMPLES, seed=options.seed or 0, draw_runs=options.draw_runs
+    )
+    cells = {"group": group, "sentences": compared.sentences, "words": sum(first[index].words for index in chosen)}
+    for side, system in zip(SIDES, systems, strict=True):
+        scores = system.scores
+        # Of a single run there is no sample deviation.
+        deviation = float(scores.std(ddof=1)) if len(scores) > 1 else None
+        cells |= {side: getattr(compared, side), f"{side}_deviation": deviation}
+    return {**cells, **asdict(compared), "holm_p": None}
 
 
 def _counts(runs: Sequence[list[CountRow]], chosen: Sequence[int], metric: str) -> SystemCounts:
@@ -204,20 +218,17 @@ def _print_text(metric: str, names: Sequence[str], found: list[dict], options: a
     rows = [[title, "sentences", "words", *names, "difference", "low", "high", *tests]]
     for cells in found:
         scores = [_with_deviation(cells[name], cells[f"{name}_deviation"]) for name in SIDES]
-        differences = [_cell(cells[name], "+.2f", 100) for name in ("difference", "low", "high")]
-        p_values = [_cell(cells[name], ".4f") for name in ("bootstrap_p", "permutation_p", "holm_p")]
+        differences = [number_cell(cells[name], "+.2f", 100) for name in ("difference", "low", "high")]
+        p_values = [number_cell(cells[name], ".4f") for name in ("bootstrap_p", "permutation_p", "holm_p")]
         rows.append(
             [cells["group"], f"{cells['sentences']:,}", f"{cells['words']:,}", *scores, *differences, *p_values]
         )
     print_table(rows if options.group else [row[:-1] for row in rows])
 
 
-def _cell(value: float | None, form: str, factor: float = 1) -> str:
-    return "-" if value is None else format(factor * value, form)
-
-
 def _with_deviation(score: float, deviation: float | None) -> str:
-    return f"{100 * score:.2f}" if deviation is None else f"{100 * score:.2f} ± {100 * deviation:.2f}"
+    shown = number_cell(score, factor=100)
+    return shown if deviation is None else f"{shown} ± {number_cell(deviation, factor=100)}"
 
 
 def _print_csv(metric: str, names: Sequence[str], found: list[dict], options: argparse.Namespace) -> None:

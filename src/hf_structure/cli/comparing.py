@@ -11,7 +11,7 @@ from hf_structure.text.conllu import ConlluSentence, read_conllu
 from hf_structure.text.reading import format_of
 
 NOTE = (
-    "Above the words: the gold tree. Below: that of the system. Blue arcs are in both, violet ones in the other tree "
+    "Above the words: the gold tree. Below: the system's. Blue arcs are in both, violet ones in the other tree "
     "in the other direction, orange ones in one tree alone."
 )
 
@@ -26,6 +26,7 @@ def read_comparisons(gold: str, system: str, input_format: str) -> Iterator[Tree
         for name, shown, file in zip((gold, system), names, (first, second), strict=True):
             if format_of(name, file, input_format) != "conllu":
                 raise ValueError(f"{shown} is not CoNLL-U: trees of two files are drawn together from CoNLL-U only")
+        # Not `strict`: the message about a missing sentence names file and line.
         for pair in zip_longest(read_conllu(first), read_conllu(second)):
             _check_pair(pair, names)
             yield TreeComparison(*(read_tree(each, name) for each, name in zip(pair, names, strict=True)))

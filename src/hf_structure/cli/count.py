@@ -2,9 +2,7 @@
 
 import argparse
 
-from tqdm import tqdm
-
-from hf_structure.cli.common import add_command, check_files, print_table
+from hf_structure.cli.common import add_command, check_files, counted, print_table
 from hf_structure.text.graphs import ANNOTATIONS, average_dependencies, load_graphs
 
 
@@ -27,9 +25,7 @@ def run_count(options: argparse.Namespace) -> None:
     check_files(options.files, None)
     rows = [["file", "sentences", "words", "arcs a sentence"]]
     for file in options.files:
-        sentences = list(
-            tqdm(load_graphs(file, options.annotation), file, unit=" sentences", leave=False, disable=None)
-        )
+        sentences = list(counted(load_graphs(file, options.annotation), file))
         words = sum(len(sentence["words"]) for sentence in sentences)
         rows.append([file, f"{len(sentences):,}", f"{words:,}", f"{average_dependencies(sentences):.2f}"])
     print_table(rows)

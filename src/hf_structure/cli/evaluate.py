@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from random import Random
 
-from hf_structure.cli.common import add_command, check_files, print_table
+from hf_structure.cli.common import add_command, check_files, given_options, print_table, refuse_options
 from hf_structure.cli.gold import read_gold
 from hf_structure.cli.groups import HELP, in_order, word_groups
 from hf_structure.cli.score_tables import table_writer
@@ -23,7 +23,6 @@ from hf_structure.cli.tree_counts import (
     bracket_rows,
     dependency_conventions,
     dependency_rows,
-    given_options,
     read_bracket_pairs,
 )
 from hf_structure.metrics.attachment import score_sentences
@@ -109,40 +108,55 @@ def run_evaluate(options: argparse.Namespace) -> None:
     constituency trees in brackets; or precision, recall and F1 of the arcs of dependency graphs in CoNLL-U, SDP,
     JSON or MRP.
     """
-    names = (options.gold, options.system)
-    # Suffixes decide, so that options are checked before a file is read.
-    suffixes = [plain_path(name).suffix.lower() for name in names]
-    formats = {format for format, extensions in SUFFIXES.items() for suffix in suffixes if suffix in extensions}
+    kind = _kind_of_structures(options)
+    for other, names in _OPTIONS.items():
+        if other != kind:
+            refuse_options(options, names, f"is for {_FORMS[other]} only")
+    if kind == "graph":
+        refuse_options(options, _ROWS, "is for trees, in CoNLL-U or brackets, only")
+    _EVALUATORS[kind](options)
+
+
+def _kind_of_structures(options: argparse.Namespace) -> str:
+    """Returns `"tree"`, `"brackets"` or `"graph"`. Raises `ValueError` for files of several formats."""
+    formats = _formats_of((options.gold, options.system))
     holds_graphs = not formats.isdisjoint(GRAPH_FORMATS)
     kind = options.structure or ("graph" if holds_graphs else "tree")
     if kind == "tree" and holds_graphs:
         raise ValueError("SDP, JSON and MRP files hold graphs, no trees: leave --structure out")
-    if kind == "tree" and "brackets" in formats:
-        kind = "brackets"
-        if len(formats) > 1:
-            raise ValueError(f"{options.gold} and {options.system} differ in format: {' and '.join(sorted(formats))}")
-    for other, names in _OPTIONS.items():
-        if other != kind and (given := given_options(options, names)):
-            raise ValueError(f"--{next(iter(given))} is for {_FORMS[other]} only")
-    if kind == "graph" and (given := given_options(options, _ROWS)):
-        raise ValueError(f"--{next(iter(given))} is for trees, in CoNLL-U or brackets, only")
-    _EVALUATORS[kind](options)
+    if kind == "graph" or "brackets" not in formats:
+        return kind
+    if len(formats) > 1:
+        raise ValueError(f"{options.gold} and {options.system} differ in format: {' and '.join(sorted(formats))}")
+    return "brackets"
+
+
+def _formats_of(names: Sequence[str]) -> set[str]:
+    # Suffixes decide, so that options are checked before a file is read.
+    suffixes = {plain_path(name).suffix.lower() for name in names}
+    return {format for format, extensions in SUFFIXES.items() if not suffixes.isdisjoint(extensions)}
 
 
 def _evaluate_conllu(options: argparse.Namespace) -> None:
     gold = read_gold(read_conllu(options.gold), options.gold)
     system = list(read_conllu(options.system))
-    needs_same_words = given_options(options, ("ignore", "uuas", *_ROWS))
+    needs_same_words = ("ignore", "uuas", *_ROWS)
+    if options.conll18:
+        refuse_options(options, needs_same_words, "cannot be used with --conll18")
     has_same_words = [sentence.forms for sentence in system] == [sentence.forms for sentence in gold]
-    if options.conll18 and needs_same_words:
-        raise ValueError(f"--{next(iter(needs_same_words))} cannot be used with --conll18")
     # Without the same words there are no pairs to compare; CoNLL 2018 aligns by characters.
-    if options.conll18 or not (has_same_words or needs_same_words):
+    if options.conll18 or not (has_same_words or given_options(options, needs_same_words)):
         aligned = conll18_scores(system, gold)
         if not options.conll18:
             print("hf-structure: words differ: printing the scores of the CoNLL 2018 shared task", file=sys.stderr)
         _print_conll18(aligned, options.json)
-        return
+    else:
+        _evaluate_attachment(system, gold, options)
+
+
+def _evaluate_attachment(
+    system: Sequence[ConlluSentence], gold: Sequence[ConlluSentence], options: argparse.Namespace
+) -> None:
     if options.by or options.per_sentence:
         groups = options.by and word_groups(gold, options.by, options.gold, options.universal)
         _write_rows(dependency_rows(system, gold, groups, options), options, gold)
@@ -173,19 +187,20 @@ def _bracket_cells(row: CountRow) -> dict[str, float]:
 
 
 def _print_groups(rows: Sequence[CountRow], key: str, as_json: bool) -> None:
-    groups = in_order((row.group for row in rows), key)
-    found = {ALL: _scores_of(rows)} | {
-        group: _scores_of([row for row in rows if row.group == group]) for group in groups
-    }
+    found = {ALL: _scores_of(rows)}
+    for group in in_order((row.group for row in rows), key):
+        found[group] = _scores_of([row for row in rows if row.group == group])
     if as_json:
         print(json.dumps(found, indent=2))
         return
+    # Acronyms of scores in capitals.
     titles = [name if name in ("sentences", "words", "precision", "recall") else name.upper() for name in found[ALL]]
-    lines = [[f"by {key}", *titles]]
-    for group, values in found.items():
-        cells = (f"{100 * value:.2f}" if isinstance(value, float) else f"{value:,}" for value in values.values())
-        lines.append([group, *cells])
-    print_table(lines)
+    lines = [[group, *map(_share_or_count, values.values())] for group, values in found.items()]
+    print_table([[f"by {key}", *titles], *lines])
+
+
+def _share_or_count(value: float) -> str:
+    return f"{100 * value:.2f}" if isinstance(value, float) else f"{value:,}"
 
 
 def _scores_of(rows: Sequence[CountRow]) -> dict[str, float]:
@@ -210,6 +225,7 @@ def _print_conll18(scores: dict[str, AlignedScore], as_json: bool) -> None:
 
 def _evaluate_graphs(options: argparse.Namespace) -> None:
     gold = read_gold(load_graphs(options.gold, options.annotation or "enhanced"), options.gold)
+    # Unlike annotators, parsers may leave words without heads.
     system = load_graphs(options.system, options.system_annotation or "enhanced", complete=False)
     scores = arc_scores(system, gold)
     if not scores.predicted:
@@ -229,31 +245,33 @@ def _print_scores(values: dict[str, float | int | None], as_json: bool, name_of:
 
 
 def _evaluate_brackets(options: argparse.Namespace) -> None:
-    pairs = list(read_bracket_pairs(options.gold, options.system, options.punctuation))
+    pairs = read_bracket_pairs(options.gold, options.system, options.punctuation)
     if options.by or options.per_sentence:
         _write_rows(bracket_rows(pairs, options.by, options), options)
     if options.by:
         return
-    lengths = [len(sentence["words"]) for _, sentence, _ in pairs]
-    gold = [sentence["spans"] for _, sentence, _ in pairs]
-    system = [sentence["spans"] for _, _, sentence in pairs]
-    trees = {"system": system}
-    if options.baselines:
-        # A fixed seed: the baseline is the same in every run.
-        random = partial(random_tree, generator=Random(0))
-        for name, baseline in {"left": left_branching, "right": right_branching, "random": random}.items():
-            trees[name] = [baseline(length) for length in lengths]
-    scores = {
-        name: unlabeled_f1(spans, gold, lengths, **given_options(options, BRACKET_OPTIONS))
-        for name, spans in trees.items()
-    }
+    _, lengths, gold, system = pairs
+    trees = {"system": system, **(_baseline_trees(lengths) if options.baselines else {})}
+    conventions = given_options(options, BRACKET_OPTIONS)
+    scores = {name: unlabeled_f1(spans, gold, lengths, **conventions) for name, spans in trees.items()}
     labels = label_recall(system, gold, lengths, **given_options(options, SCORED_CONSTITUENTS))
-    if not options.json:
-        _print_brackets(scores, labels)
-        return
+    write = _print_brackets_as_json if options.json else _print_brackets
+    write(scores, labels)
+
+
+def _print_brackets_as_json(scores: dict[str, ConstituencyScores], labels: dict[str, LabelRecall]) -> None:
     values = {name: asdict(value) for name, value in scores.items()}
-    labels = {"labels": {label: asdict(recall) for label, recall in labels.items()}}
-    print(json.dumps(values.pop("system") | labels | ({"baselines": values} if values else {}), indent=2))
+    recalls = {"labels": {label: asdict(recall) for label, recall in labels.items()}}
+    # The system's scores are at the top, as in the output of a single system.
+    print(json.dumps(values.pop("system") | recalls | ({"baselines": values} if values else {}), indent=2))
+
+
+def _baseline_trees(lengths: Sequence[int]) -> dict[str, list]:
+    """Returns the trees of the baselines for sentences of these numbers of words."""
+    # A fixed seed: the baseline is the same in every run.
+    random = partial(random_tree, generator=Random(0))
+    baselines = {"left": left_branching, "right": right_branching, "random": random}
+    return {name: [baseline(length) for length in lengths] for name, baseline in baselines.items()}
 
 
 def _print_brackets(scores: dict[str, ConstituencyScores], labels: dict[str, LabelRecall]) -> None:

@@ -43,6 +43,17 @@ SUFFIXES = (".pdf", ".png", ".svg")
 def render_figures(options: argparse.Namespace) -> None:
     """Saves the figures of `--kind`. The second and later ones have a number in their name, next to `--output`."""
     path = Path(options.output or "")
+    _check_figures(options, path)
+    # Figures are drawn one by one: a corpus may have more than fit into memory.
+    number = 0
+    for number, figure in enumerate(FIGURES[options.kind](options), start=1):
+        save_figure(figure, path if number == 1 else path.with_stem(f"{path.stem}-{number}"))
+    if not number:
+        raise ValueError(f"{shown_name(options.files[0])} has no sentence to draw")
+
+
+def _check_figures(options: argparse.Namespace, path: Path) -> None:
+    """Raises `ValueError` or `OSError` for options that the kind of figure does not take, and for unreadable files."""
     if path.suffix.lower() not in SUFFIXES or options.format is not None:
         suffixes = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
         raise ValueError(f"--kind {options.kind} needs an --output that ends in {suffixes}, and takes no --format")
@@ -52,12 +63,6 @@ def render_figures(options: argparse.Namespace) -> None:
         raise ValueError(f"--kind {options.kind} takes no --limit")
     files = named_systems(options.files).values() if options.kind == "circuits" else options.files
     check_files(files, options.output)
-    # Figures are drawn one by one: a corpus may have more than fit into memory.
-    number = 0
-    for number, figure in enumerate(FIGURES[options.kind](options), start=1):
-        save_figure(figure, path if number == 1 else path.with_stem(f"{path.stem}-{number}"))
-    if not number:
-        raise ValueError(f"{shown_name(options.files[0])} has no sentence to draw")
 
 
 def _load(options: argparse.Namespace) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -82,6 +87,7 @@ def _parents(options: argparse.Namespace) -> Iterator["Figure"]:
         _sentences(options), model, tokenizer=tokenizer, sentences="line", punctuation="drop", marginals=True
     ):
         words = (parsed.dependency or parsed.graph).words
+        # The figure shows words in rows and columns: column 0 is the root.
         yield plot_parents(words, [row[1:] for row in parsed.marginals])
 
 

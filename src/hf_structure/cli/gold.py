@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Collection, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hf_structure.text.conllu import ConlluSentence
 from hf_structure.text.normalization import keep_mask
@@ -33,9 +33,15 @@ def add_label_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup)
     )
 
 
+def label_conventions(options: argparse.Namespace) -> dict[str, Any]:
+    """Returns these options as the keyword arguments of metrics."""
+    return {"ignore_labels": set(options.ignore), "universal_labels": options.universal}
+
+
 def scored_masks(gold: Iterable[ConlluSentence], ignored: Collection[str]) -> list[list[bool]] | None:
     """Masks of the words that are not punctuation; None if punctuation is scored."""
     if "punct" not in ignored:
         return None
+    # By the relations of the gold trees, so that no prediction changes the words that count.
     rows = map(ConlluSentence.to_sentence, gold)
     return [keep_mask(row["words"], row["tags"], row["deprels"]) for row in rows]

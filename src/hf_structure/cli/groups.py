@@ -48,15 +48,20 @@ def word_groups(
     # The first of comments, MISC and FEATS that has the key decides.
     comments = list(_comments(sentences))
     if any(key in values for values in comments):
-        return [
-            [values.get(key, MISSING)] * len(sentence.words)
-            for sentence, values in zip(sentences, comments, strict=True)
-        ]
+        pairs = zip(sentences, comments, strict=True)
+        return [[values.get(key, MISSING)] * len(sentence.words) for sentence, values in pairs]
     for column in ("misc", "feats"):
-        rows = [[_features(word, column).get(key) for word in sentence.words] for sentence in sentences]
-        if any(value is not None for row in rows for value in row):
-            return [[value or MISSING for value in row] for row in rows]
-    raise ValueError(f"{name}: there is no {key!r} to group by: {_known_keys(sentences, comments)}")
+        if groups := _column_groups(sentences, column, key):
+            return groups
+    raise ValueError(f"{name}: there is no {key!r} to group by: {_available_keys(sentences, comments)}")
+
+
+def _column_groups(sentences: Iterable[ConlluSentence], column: str, key: str) -> list[Sequence[str]] | None:
+    """Returns the groups of words by a key of MISC or FEATS; None if no word has it."""
+    rows = [[_features(word, column).get(key) for word in sentence.words] for sentence in sentences]
+    if all(value is None for row in rows for value in row):
+        return None
+    return [[value or MISSING for value in row] for row in rows]
 
 
 def length_groups(lengths: Iterable[int], key: str) -> list[str]:
@@ -96,7 +101,7 @@ def _features(word: ConlluToken, column: str) -> dict[str, str]:
     return {key: value for key, mark, value in pairs if mark}
 
 
-def _known_keys(sentences: Sequence[ConlluSentence], comments: Iterable[dict[str, str]]) -> str:
+def _available_keys(sentences: Sequence[ConlluSentence], comments: Iterable[dict[str, str]]) -> str:
     found = {"comments have": {key for values in comments for key in values}}
     for column in ("misc", "feats"):
         rows = [_features(word, column) for sentence in sentences for word in sentence.words]

@@ -8,9 +8,8 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING
 
-from tqdm import tqdm
-
-from hf_structure.cli.common import check_files, named_errors, named_models, print_table, save_figure
+from hf_structure.cli.common import check_files, counted, named_errors, named_models, print_table, save_figure
+from hf_structure.cli.gold import label_conventions
 from hf_structure.drawing.figures import plot_head_types
 from hf_structure.text.conllu import read_conllu
 
@@ -44,10 +43,9 @@ def _heads_of(name: str, options: argparse.Namespace) -> tuple["HeadTypes", str]
     from hf_structure.probing.head_types import head_types  # brings torch
 
     model, tokenizer = load_model(name, None, options.device, *MASKED, trust_remote_code=options.trust_remote_code)
-    bar = tqdm(read_conllu(options.gold), name, unit=" sentences", leave=False, disable=None)
-    conventions = {"ignore_labels": set(options.ignore), "universal_labels": options.universal}
+    sentences = counted(read_conllu(options.gold), name)
     with named_errors(f"{name} on {options.gold}"):
-        found = head_types(bar, model, tokenizer=tokenizer, **conventions)
+        found = head_types(sentences, model, tokenizer=tokenizer, **label_conventions(options))
     # With `attention="softmax"`, UDGN and StructFormer are the Transformer baselines of their papers.
     plain = getattr(model.config, "attention", "dependency") == "softmax"
     return found, "Transformer" if plain else type(model).__name__.removesuffix("ForMaskedLM")
@@ -65,6 +63,7 @@ def _as_json(found: "HeadTypes") -> dict:
 def _print_tables(runs: Runs) -> None:
     """Prints, for each direction, the best correlation of any head with each of the most frequent relations."""
     for direction, title in DIRECTIONS.items():
+        # The relations of the first model, the most frequent first, are the columns of all.
         first = next(iter(next(iter(runs.values())).values()))
         chosen = first.labels[:COLUMNS]
         rows = [[title, "runs", *chosen]]

@@ -6,8 +6,8 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Sequence
-from contextlib import redirect_stdout, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
 from io import TextIOWrapper
 from typing import NoReturn, cast
 
@@ -60,12 +60,25 @@ examples:
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs a command. Warnings are lines on standard error; an expected error is one line and exit status 1."""
+    options = _parse(sys.argv[1:] if arguments is None else arguments)
+    open_closed_streams()
+    # As in files: the same bytes on every system, whatever its locale and line ends.
+    cast(TextIOWrapper, sys.stdout).reconfigure(encoding="utf-8", newline="")
+    with _reported_errors(options):
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: print(f"hf-structure: {message}", file=sys.stderr)
+            options.run(options)
+        # Here, so that a full disk is reported like other errors; at exit Python would print a traceback.
+        sys.stdout.flush()
+
+
+def _parse(given: list[str]) -> argparse.Namespace:
+    """Parses a command line. Ends the program with the usage of the command for wrong arguments."""
     parser = build_parser()
     if "_ARGCOMPLETE" in os.environ:  # set by the completion of a shell
         import argcomplete
 
         argcomplete.autocomplete(parser)
-    given = sys.argv[1:] if arguments is None else arguments
     # Most commands need an argument. Without any, their help says more than an error about it.
     if not given or (len(given) == 1 and given[0] not in ALONE and not given[0].startswith("-")):
         _show_help(parser, given)
@@ -76,17 +89,16 @@ def main(arguments: list[str] | None = None) -> None:
     options, unknown = parser.parse_known_args(given)
     if unknown:
         options.command.error(f"unrecognized arguments: {' '.join(unknown)}")
-    open_closed_streams()
-    # As in files: the same bytes on every system, whatever its locale and line ends.
-    cast(TextIOWrapper, sys.stdout).reconfigure(encoding="utf-8", newline="")
+    return options
+
+
+@contextmanager
+def _reported_errors(options: argparse.Namespace) -> Iterator[None]:
+    """Ends the program with one line and exit status 1 for expected errors. Others keep their traceback."""
     try:
-        with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_: print(f"hf-structure: {message}", file=sys.stderr)
-            options.run(options)
-        # Here, so that a full disk is reported like other errors; at exit Python would print a traceback.
-        sys.stdout.flush()
+        yield
+    # Before `OSError`, of which it is a kind: the reader, such as `head`, has enough, and that is no error.
     except BrokenPipeError:
-        # The reader, such as `head`, has enough. That is no error.
         _discard_output()
     except KeyboardInterrupt:
         # 128 + SIGINT, as shells expect of a program that Ctrl-C has ended.
@@ -101,10 +113,13 @@ def main(arguments: list[str] | None = None) -> None:
         # Other runtime errors are bugs: their traceback helps whoever reports them.
         if not _is_out_of_memory(error):
             raise
-        # Advise only options that this command has.
-        bounds = [f"--{name}" for name in BOUNDS if name in vars(options)]
-        advice = f": choose a smaller {' or '.join(bounds)}" if bounds else ""
-        sys.exit(f"hf-structure: there is not enough memory{advice}")
+        sys.exit(f"hf-structure: there is not enough memory{_memory_advice(options)}")
+
+
+def _memory_advice(options: argparse.Namespace) -> str:
+    """Names the options of this command that bound the memory; an empty string if it has none."""
+    bounds = [f"--{name}" for name in BOUNDS if name in vars(options)]
+    return f": choose a smaller {' or '.join(bounds)}" if bounds else ""
 
 
 def _show_help(parser: argparse.ArgumentParser, given: Sequence[str]) -> NoReturn:
@@ -122,7 +137,11 @@ def _is_out_of_memory(error: Exception) -> bool:
 def _underscored(argument: str) -> str:
     """`--beam-size` -> `--beam_size`: both spellings are accepted."""
     option = re.fullmatch(r"--(no[-_](?=.))?([^=]+)(=.*)?", argument, re.DOTALL)
-    return f"--{'no-' if option[1] else ''}{option[2].replace('-', '_')}{option[3] or ''}" if option else argument
+    if option is None:
+        return argument
+    # argparse's boolean options keep their hyphen: `--no-eos`.
+    negation = "no-" if option[1] else ""
+    return f"--{negation}{option[2].replace('-', '_')}{option[3] or ''}"
 
 
 def _output_fails() -> bool:

@@ -3,10 +3,15 @@
 import argparse
 import json
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
-from hf_structure.cli.common import add_command, print_table
+from hf_structure.cli.common import add_command, number_cell, print_table
 from hf_structure.parsing.options import DEFAULT_PARSER, DEFAULT_SCORER
 
+if TYPE_CHECKING:
+    from hf_structure.hub.bundled import BundledModel
+
+TITLES = ["name", "gives", "treebank", "MB", "licence", "scores", "words a second", "default of"]
 DEFAULTS = {DEFAULT_PARSER: "parse", DEFAULT_SCORER: "score"}
 
 
@@ -27,22 +32,7 @@ def run_models(options: argparse.Namespace) -> None:
     if options.format == "json":
         print(json.dumps([asdict(model) for model in models], indent=2, ensure_ascii=False))
         return
-    rows = [["name", "gives", "treebank", "MB", "licence", "scores", "words a second", "default of"]]
-    for model in models:
-        scores = ", ".join(f"{name} {value}" for name, value in model.scores.items())
-        rows.append(
-            [
-                model.name,
-                ", ".join(model.gives),
-                "yes" if model.needs_treebank else "no",
-                f"{model.megabytes:.1f}",
-                model.license,
-                scores,
-                "-" if model.words_per_second is None else f"{model.words_per_second:,}",
-                DEFAULTS.get(model.name, "-"),
-            ]
-        )
-    print_table(rows)
+    print_table([TITLES, *map(_row, models)])
     print()
     print("Scores, on test data:")
     for data in dict.fromkeys(model.data for model in models):
@@ -50,3 +40,16 @@ def run_models(options: argparse.Namespace) -> None:
     print()
     print("rngt-multilingual parses 55 languages. It is too large for the package: use")
     print("model_cards/rngt-multilingual in a clone, or its name on the Hub once its owner has published it.")
+
+
+def _row(model: "BundledModel") -> list[str]:
+    return [
+        model.name,
+        ", ".join(model.gives),
+        "yes" if model.needs_treebank else "no",
+        f"{model.megabytes:.1f}",
+        model.license,
+        ", ".join(f"{name} {value}" for name, value in model.scores.items()),
+        number_cell(model.words_per_second, ","),
+        DEFAULTS.get(model.name, "-"),
+    ]

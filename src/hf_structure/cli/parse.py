@@ -9,11 +9,13 @@ from typing import IO, TYPE_CHECKING
 from hf_structure.cli.common import (
     add_command,
     add_input_format,
+    add_output,
     add_parsing,
     check_inputs,
     options_of,
     output_file,
     output_form,
+    refuse_options,
 )
 from hf_structure.cli.results import BadInputError, ask_for_lines, read_sentences, report, results_of
 from hf_structure.drawing.html import render_html
@@ -43,9 +45,7 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
         choices=sorted([*WRITERS, "html"]),
         help="form of the output; default: from the suffix of --output, else text",
     )
-    parser.add_argument(
-        "--output", metavar="FILE", help="where to write (FILE.partial until it is whole); default: stdout"
-    )
+    add_output(parser)
     add_input_format(parser)
     several = {"help": "the N best trees or graphs of each sentence; not with --format conllu, sdp and brackets"}
     arcs = {"help": "with --format json: the probabilities of all arcs"}
@@ -69,6 +69,7 @@ def run_parse(options: argparse.Namespace) -> None:
     if options.input_format == "paragraphs":
         options.line_breaks = "space"
     _check_parse(options)
+    # Late: it imports torch, which takes seconds. Bad options are reported at once.
     from hf_structure.parsing.parser import WINDOW, Parser
 
     structure = options.structure or DEFAULTS.get(options.format)
@@ -140,21 +141,28 @@ def _initial_tree(source: SourceSentence) -> ConlluSentence:
 
 def _check_parse(options: argparse.Namespace) -> None:
     """Raises `ValueError` for bad options, before a model is loaded or a file overwritten."""
-    if options.format not in SEVERAL and options.k > 1:
+    if options.k > 1 and options.format not in SEVERAL:
         raise ValueError(f"-k needs --format {', '.join(SEVERAL)}: {options.format} holds one tree or graph")
-    if options.format != "json" and options.marginals:
-        raise ValueError("--marginals need --format json: no other format can hold them")
+    if options.format != "json":
+        refuse_options(options, ["marginals"], "need --format json: no other format can hold them")
     if options.k > 1 and options.decoder != "tree":
         raise ValueError("-k needs --decoder tree")
-    if options.spaces_after and options.format != "conllu":
-        raise ValueError("--spaces_after needs --format conllu: no other format has MISC")
+    if options.format != "conllu":
+        refuse_options(options, ["spaces_after"], "needs --format conllu: no other format has MISC")
+    if options.structure:
+        _check_structure(options)
+    check_inputs(options.files, options.output)
+
+
+def _check_structure(options: argparse.Namespace) -> None:
+    """Raises `ValueError` for a structure that the format cannot hold, or that has no marginals."""
     held = HELD.get(options.format)
     requested = ("dependency", "constituency") if options.structure == "both" else (options.structure,)
-    if options.structure and held and not set(requested) & set(held):
+    if held and set(held).isdisjoint(requested):
         raise ValueError(f"--format {options.format} holds {' and '.join(map(NAMES.__getitem__, held))} only")
-    if options.marginals and options.structure == "constituency":
-        raise ValueError("--marginals are about dependencies: they need --structure dependency, both or graph")
-    check_inputs(options.files, options.output)
+    if options.structure == "constituency":
+        reason = "are about dependencies: they need --structure dependency, both or graph"
+        refuse_options(options, ["marginals"], reason)
 
 
 def write_conllu(parsed: Parse, number: int, spaces_after: bool = False) -> str:
@@ -172,7 +180,7 @@ def _write_sdp(parsed: Parse, number: int) -> str:
 
 
 def _best(parsed: Parse) -> Sequence[Parse | DependencyTree | DependencyGraph]:
-    """The parse with both of its trees, followed by the second best tree or graph and the rest of the k best."""
+    """Returns the parse with both of its trees, followed by the second best tree or graph and the rest of the k."""
     return [parsed, *parsed.alternatives[1:]]
 
 

@@ -58,6 +58,7 @@ def _prepare(folder: str, options: argparse.Namespace) -> "Publication":
     try:
         return prepare(folder, options.repository, options.license, options.language)
     except UnknownLicenseError:
+        # A script cannot be asked: there, the error says which option is missing.
         license = _ask_for_license() if sys.stdin.isatty() else None
         if not license:
             raise
@@ -75,14 +76,14 @@ def _ask_for_license() -> str | None:
 @contextmanager
 def _with_code(folder: str) -> Iterator[str]:
     """Yields a temporary copy of a model's folder that also contains the model's code."""
-    from hf_structure.exporting.folder import export
-    from hf_structure.hub.publishing import BESIDE
+    from hf_structure.exporting.folder import export  # imports torch
+    from hf_structure.hub.publishing import COMPANIONS
 
     with TemporaryDirectory() as output:
         with writing_to(output):
             export(folder, output)
             # Export copies the model alone. The card also needs results, facts and licence.
-            for file in (file for pattern in BESIDE for file in Path(folder).glob(pattern)):
+            for file in (file for pattern in COMPANIONS for file in Path(folder).glob(pattern)):
                 if not Path(output, file.name).exists():
                     shutil.copyfile(file, Path(output, file.name))
         yield output

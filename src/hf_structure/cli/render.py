@@ -1,7 +1,7 @@
 """`hf-structure render`."""
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from hf_structure.cli.common import (
     output_file,
     output_form,
     positive,
+    refuse_options,
     save_picture,
     shown_name,
 )
@@ -34,6 +35,7 @@ from hf_structure.text.reading import format_of
 
 FIGURES = ("distances", "parents", "relations", "attention", "tapes", "circuits")
 KINDS = ("trees", "graph", *FIGURES)
+KINDS_OF_OPTIONS = {"annotation": ("graph", "tapes"), "layer": ("attention",), "head": ("attention",)}
 WRITERS: dict[str, Callable[[Parse | TreeComparison, argparse.Namespace], str]] = {
     "svg": lambda parsed, options: parsed.to_svg(width=options.width),
     "text": lambda parsed, _: f"{' '.join(parsed.words)}\n{parsed}\n",
@@ -61,7 +63,7 @@ def add_render(commands: argparse._SubParsersAction) -> None:
         "side by side or of one with and without the graph or tree that it builds; the feature tapes of the graphs of "
         "a file or model; a model's relation weights; the scores of models on the circuits of syntactic test suites",
     )
-    parser.add_argument("--output", metavar="FILE", help="where to write; default: stdout, which takes no figures")
+    parser.add_argument("--output", metavar="FILE", help="file to write; default: stdout, which takes no figures")
     parser.add_argument("--limit", type=positive, metavar="N", help="draw the first N sentences only")
     add_input_format(parser)
     trees = parser.add_argument_group("trees and graphs")
@@ -95,16 +97,9 @@ def add_render(commands: argparse._SubParsersAction) -> None:
 
 def run_render(options: argparse.Namespace) -> None:
     """Draws the trees or graphs of one file or two, predictions of a model for sentences, or scores of models."""
-    if options.kind == "circuits":
-        if not options.files:
-            raise ValueError("--kind circuits needs a FILE of scores, or several")
-    elif len(options.files) > 2 or (len(options.files) == 2 and options.kind != "trees"):
-        raise ValueError(f"--kind {options.kind} is about one FILE" + (", or two" if options.kind == "trees" else ""))
-    elif options.files == ["-", "-"]:
-        raise ValueError("standard input is one file, not two")
-    elif not options.files and options.kind != "relations":
-        raise ValueError("a FILE is needed, except for --kind relations")
+    _check_number_of_files(options.kind, options.files)
     if options.kind in FIGURES:
+        # Late: figures need models and matplotlib, trees need neither.
         from hf_structure.cli.figures import render_figures
 
         _check_options(options, options.format or "html")
@@ -116,22 +111,34 @@ def run_render(options: argparse.Namespace) -> None:
         _render_structures(options, form)
 
 
+def _check_number_of_files(kind: str, files: Sequence[str]) -> None:
+    """Raises `ValueError` for too few or too many files."""
+    most = {"trees": 2, "circuits": len(files)}.get(kind, 1)
+    if len(files) > most:
+        raise ValueError(f"--kind {kind} is about one FILE" + (", or two" if kind == "trees" else ""))
+    if not files and kind == "circuits":
+        raise ValueError("--kind circuits needs a FILE of scores, or several")
+    if not files and kind != "relations":
+        raise ValueError("a FILE is needed, except for --kind relations")
+    if files == ["-", "-"] and kind == "trees":
+        raise ValueError("standard input is one file, not two")
+
+
 def _check_options(options: argparse.Namespace, form: str) -> None:
+    """Raises `ValueError` for options that are not for this kind or this form of output."""
     if options.kind != "attention" and len(options.model or ()) > 1:
         raise ValueError(f"--kind {options.kind} is about one --model; several are for --kind attention")
-    kinds = {"annotation": ("graph", "tapes"), "layer": ("attention",), "head": ("attention",)}
-    for name, meant in kinds.items():
-        if getattr(options, name) is not None and options.kind not in meant:
-            raise ValueError(f"--{name} is for --kind {' and '.join(meant)} only")
-    if options.width and (options.kind in FIGURES or form not in ("html", "svg", "png")):
-        raise ValueError("--width is for trees and graphs as html, svg or png only")
-    if options.standalone and form != "tikz":
-        raise ValueError("--standalone is for --format tikz only")
+    for name, kinds in KINDS_OF_OPTIONS.items():
+        if options.kind not in kinds:
+            refuse_options(options, [name], f"is for --kind {' and '.join(kinds)} only")
+    if options.kind in FIGURES or form not in ("html", "svg", "png"):
+        refuse_options(options, ["width"], "is for trees and graphs as html, svg or png only")
+    if form != "tikz":
+        refuse_options(options, ["standalone"], "is for --format tikz only")
 
 
 def _render_structures(options: argparse.Namespace, form: str) -> None:
-    several = len(options.files) > 1
-    if several:
+    if len(options.files) > 1:
         found = read_comparisons(options.files[0], options.files[1], options.input_format)
     else:
         found = _read_parses(options.files[0], options)
@@ -141,22 +148,32 @@ def _render_structures(options: argparse.Namespace, form: str) -> None:
     if first is None:
         raise ValueError(f"{shown_name(options.files[0])} has no sentence to draw")
     if form == "png":
-        if not options.output.lower().endswith(".png"):
-            raise ValueError(f"{options.output} should end in .png: PNG is already compressed")
-        if next(parses, None) is not None:
-            raise ValueError(f"{options.output} can hold one picture: give --limit 1, or an output of .html")
-        save_picture(png_of(first, options.width), Path(options.output))
+        _save_png(first, parses, options)
         return
     parses = chain([first], parses)
     if form == "html":
-        named = [Path(name).name for name in options.files if name != "-"]
-        title = " and ".join(named) or options.kind.capitalize()
-        note = COMPARISON_NOTE if several else NOTE
-        pictures = [render_html(parses, title=title, width=options.width or WIDTH, note=note)]
+        pictures = [_page(parses, options)]
     else:
         pictures = (WRITERS[form](parsed, options) + "\n" for parsed in parses)
     with output_file(options.output) as file:
         file.writelines(pictures)
+
+
+def _save_png(first: Parse | TreeComparison, others: Iterator[object], options: argparse.Namespace) -> None:
+    """Saves a picture. Raises `ValueError` if there are others, which the file cannot hold, or for its suffix."""
+    if not options.output.lower().endswith(".png"):
+        raise ValueError(f"{options.output} should end in .png: PNG is already compressed")
+    if next(others, None) is not None:
+        raise ValueError(f"{options.output} can hold one picture: give --limit 1, or an output of .html")
+    save_picture(png_of(first, options.width), Path(options.output))
+
+
+def _page(parses: Iterable[Parse | TreeComparison], options: argparse.Namespace) -> str:
+    """Draws trees or graphs on one page, which is named after their files."""
+    named = [Path(name).name for name in options.files if name != "-"]
+    title = " and ".join(named) or options.kind.capitalize()
+    note = COMPARISON_NOTE if len(options.files) > 1 else NOTE
+    return render_html(parses, title=title, width=options.width or WIDTH, note=note)
 
 
 def _read_parses(name: str, options: argparse.Namespace) -> Iterator[Parse]:

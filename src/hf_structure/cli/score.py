@@ -9,18 +9,22 @@ from itertools import pairwise
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from hf_structure.cli.common import (
+    REPORTED,
     add_command,
     add_input_format,
     add_masking,
     add_model,
     add_options,
+    add_output,
     add_scoring,
     check_inputs,
     described,
+    number_cell,
     output_file,
     output_form,
     positives,
     print_table,
+    refuse_options,
 )
 from hf_structure.cli.results import BadInputError, ask_for_lines, read_sentences, report, results_of
 from hf_structure.cli.score_tables import add_table, check_table, layout_of, reader_of, write_table
@@ -84,11 +88,8 @@ def add_score(commands: argparse._SubParsersAction) -> None:
         "--words", action="store_true", help="with --format tsv: a line for every word (json has them)"
     )
     parser.add_argument("--summary", action="store_true", help="the perplexities of the corpus instead of sentences")
-    parser.add_argument(
-        "--output", metavar="FILE", help="where to write (FILE.partial until it is whole); default: stdout"
-    )
-    long = {"help": "leave out sentences that are too long, and say how many they were"}
-    add_options(parser, "skip_long", "skip_empty", skip_long=long)
+    add_output(parser)
+    add_options(parser, "skip_long", "skip_empty", skip_long=REPORTED)
     add_table(parser)
 
 
@@ -99,6 +100,7 @@ def run_score(options: argparse.Namespace) -> None:
     """
     options.format = output_form(options.format, None if options.table else options.output, SUFFIX_FORMATS, "tsv")
     _check_score(options)
+    # Late: it imports torch, which takes seconds. Bad options are reported at once.
     from hf_structure.scoring.scoring import choose_beam, load_language_model, score
 
     trust = options.trust_remote_code
@@ -113,25 +115,25 @@ def run_score(options: argparse.Namespace) -> None:
     table = _table(options, model, sizes) if options.table else None
     ask_for_lines(options.files)
     failures: list[BadInputError] = []
-    # Splitting changes white space between sentences, which `--raw` must keep.
-    sentences = options.sentences or ("line" if options.raw else "split")
-    read = partial(_read, options=options, is_split=sentences == "split")
-    read = reader_of(layout_of(options), table, read, options.input_format)
+    read = reader_of(layout_of(options), table, partial(_read, options=options), options.input_format)
     process = partial(_score_chunk, scorer=scorer, beam_sizes=sizes)
     show = options.summary or options.output is not None
     pairs = results_of(options.files, read, process, (FIRST, MOST), show, failures)
     reason = "too long or empty" if options.skip_empty else "too long"
+    report_failures = partial(report, failures=failures, reason=reason)
     if options.summary:
-        _print_summary(pairs, sizes, options.format == "json", failures, reason)
+        _print_summary(pairs, sizes, options.format == "json", report_failures)
     elif table is not None:
-        report(write_table(pairs, table, options), failures, reason)
+        report_failures(write_table(pairs, table, options))
     else:
         with output_file(options.output) as file:
-            report(_write(pairs, options, file), failures, reason)
+            report_failures(_write(pairs, options, file))
 
 
-def _read(name: str, options: argparse.Namespace, is_split: bool) -> Iterator[SourceSentence]:
-    """Streams the sentences and empty lines of a file. Raw text is split into sentences by rule if `is_split`."""
+def _read(name: str, options: argparse.Namespace) -> Iterator[SourceSentence]:
+    """Streams the sentences and empty lines of a file. Raw text is split into sentences by rule."""
+    # By default not with `--raw`, which keeps the white space between sentences: splitting changes it.
+    is_split = (options.sentences or ("line" if options.raw else "split")) == "split"
     line_breaks = "space" if options.input_format == "paragraphs" else options.line_breaks
     for source in read_sentences(name, options.input_format, skip_empty=False, line_breaks=line_breaks):
         spans = sentence_spans(source.text or "", line_breaks) if is_split and source.is_text else []
@@ -140,8 +142,8 @@ def _read(name: str, options: argparse.Namespace, is_split: bool) -> Iterator[So
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
     """Returns the options of the command line that [`~hf_structure.score`] has by the same names."""
-    names = ("raw", "eos", "masking", "word_tokenizer", "max_tokens", "skip_long", "skip_empty")
-    names += ("correction", "entropy")
+    names = ("raw", "eos", "masking", "word_tokenizer", "max_tokens")
+    names += ("skip_long", "skip_empty", "correction", "entropy")
     return {name: getattr(options, name) for name in names}
 
 
@@ -171,24 +173,35 @@ def _score_chunk(
 
 def _check_score(options: argparse.Namespace) -> None:
     """Raises `ValueError` for bad options, before a model is loaded."""
-    if options.words and options.format != "tsv":
-        raise ValueError("--words is for --format tsv: JSON has the words in any case")
+    if options.format != "tsv":
+        refuse_options(options, ["words"], "is for --format tsv: JSON has the words in any case")
     if options.summary and (options.words or options.output):
         raise ValueError("--summary is about the whole corpus, on stdout: it takes neither --words nor --output")
-    if len(options.beam_size) > 1 and not (options.summary or options.table):
-        raise ValueError("several sizes of the beam are for --summary and --table")
-    if len(set(options.beam_size)) < len(options.beam_size):
-        raise ValueError("a size of the beam is given twice")
-    if options.table and (options.words or options.summary):
-        raise ValueError("--table is a form of its own: it takes neither --words nor --summary")
-    if options.entropy and not (options.table or options.format == "json"):
+    _check_beam_sizes(options.beam_size, takes_several=options.summary or options.table)
+    if options.entropy and not options.table and options.format != "json":
         raise ValueError("entropies are in tables and JSON: --table words, or --format json")
+    # Also without a table: files of items are read by their columns.
     layout = layout_of(options)
-    if options.table == "regions" and not layout.has_regions:
-        raise ValueError("where are the regions? Say it with --region_columns, --region_mark or --critical_column")
     if options.table:
-        check_table(options)
+        _check_table(options, layout.has_regions)
     check_inputs(options.files, options.output)
+
+
+def _check_table(options: argparse.Namespace, has_regions: bool) -> None:
+    """Raises `ValueError` for options that exclude a table, and for a table that cannot be written."""
+    if options.words or options.summary:
+        raise ValueError("--table is a form of its own: it takes neither --words nor --summary")
+    if options.table == "regions" and not has_regions:
+        raise ValueError("where are the regions? Say it with --region_columns, --region_mark or --critical_column")
+    check_table(options)
+
+
+def _check_beam_sizes(sizes: Sequence[int | None], takes_several: object) -> None:
+    """Raises `ValueError` for several sizes where the output has room for one, and for repeated sizes."""
+    if len(sizes) > 1 and not takes_several:
+        raise ValueError("several sizes of the beam are for --summary and --table")
+    if len(set(sizes)) < len(sizes):
+        raise ValueError("a size of the beam is given twice")
 
 
 def _table(options: argparse.Namespace, model: "PreTrainedModel", beam_sizes: Sequence[int | None]) -> ScoreTable:
@@ -237,8 +250,7 @@ def _print_summary(
     pairs: Iterator[tuple[Scores, SourceSentence]],
     beam_sizes: Sequence[int | None],
     as_json: bool,
-    failures: Sequence[BadInputError],
-    reason: str,
+    report_failures: Callable[[Sequence[str]], None],
 ) -> None:
     """Prints a line for each beam size. `falls` counts sentences that the previous size gives a higher probability."""
     from hf_structure.scoring.scoring import CorpusTotals, count_falls
@@ -250,17 +262,18 @@ def _print_summary(
         if scores[0] is None:
             skipped.append(item.place)
             continue
-        # Whether a sentence is skipped does not depend on the beam: it is for all sizes or for none.
+        # A sentence is skipped with all beam sizes or with none: its length does not depend on them.
         all_scores = cast(tuple["SentenceScore", ...], scores)
         for corpus, scored in zip(totals, all_scores, strict=True):
             corpus.add(scored)
         for index, (before, scored) in enumerate(pairwise(all_scores), start=1):
             falls[index] += count_falls([before.log_prob], [scored.log_prob])
     # Raises an error before anything is printed: figures of a part of a corpus would mislead.
-    report(skipped, failures, reason)
+    report_failures(skipped)
+    # The first size has no previous one.
     rows = [
-        {"beam_size": size, **corpus.scores(), "falls": count if index else None}
-        for index, (size, corpus, count) in enumerate(zip(beam_sizes, totals, falls, strict=True))
+        {"beam_size": size, **corpus.scores(), "falls": count}
+        for size, corpus, count in zip(beam_sizes, totals, [None, *falls[1:]], strict=True)
     ]
     if as_json:
         sys.stdout.writelines(json.dumps(row) + "\n" for row in rows)
@@ -269,9 +282,7 @@ def _print_summary(
 
 
 def _cell(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
+    return number_cell(value, ".2f" if isinstance(value, float) else "")
 
 
 # Sentences scored together. The first chunk is small, so that results begin soon.

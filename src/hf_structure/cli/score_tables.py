@@ -13,7 +13,7 @@ from hf_structure.cli.common import named_errors, output_file, warn_of_replacing
 from hf_structure.cli.results import BadInputError
 from hf_structure.corpora.items import DELIMITERS, ItemLayout, ItemSentence, is_item_table, read_item_rows
 from hf_structure.scoring.score_table import ROWS, AlikeSentences, ScoreTable
-from hf_structure.text.files import error_line, path_beside, plain_path
+from hf_structure.text.files import error_line, partial_path, plain_path
 from hf_structure.text.sentences import SourceSentence
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def add_table(parser: argparse.ArgumentParser) -> None:
     tables.add_argument(
         "--model_words",
         action="store_true",
-        help="words as the model reads them; default: what stands between white space, punctuation attached",
+        help="words as the model reads them; default: words between white space, with their punctuation",
     )
 
 
@@ -61,7 +61,7 @@ def add_layout(parser: argparse._ActionsContainer) -> None:
         metavar="COLUMNS",
         help="with the regions that make up the sentence, in their order and with commas between them",
     )
-    parser.add_argument("--region_mark", metavar="MARK", help="what stands between the regions of a sentence, say /")
+    parser.add_argument("--region_mark", metavar="MARK", help="separator of the regions of a sentence, say /")
     parser.add_argument(
         "--critical_column",
         metavar="COLUMN",
@@ -158,6 +158,7 @@ def table_writer(output: str | None, as_json: bool) -> Iterator[Writer]:
 def _json_writer(file: IO[str]) -> Writer:
     def write(_: list[str], rows: list[Row]) -> None:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        # At once, for whoever waits at the other end of a pipe.
         file.flush()
 
     return write
@@ -195,7 +196,7 @@ def _write_parquet(rows: list[Row], output: str) -> None:
     # The tables of several input files may differ in their columns: a missing value is null.
     names = dict.fromkeys(name for row in rows for name in row)
     columns = {name: [row.get(name) for row in rows] for name in names}
-    with path_beside(output) as partial:
+    with partial_path(output) as partial:
         parquet.write_table(pyarrow.table(columns), partial)
 
 

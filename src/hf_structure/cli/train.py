@@ -29,7 +29,7 @@ def add_train(commands: argparse._SubParsersAction) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(run=run_train)
-    parser.add_argument("script", choices=SCRIPTS, help="what is trained")
+    parser.add_argument("script", choices=SCRIPTS, help="kind of model to train")
     parser.add_argument("options", nargs=argparse.REMAINDER, help="options of the script")
 
 

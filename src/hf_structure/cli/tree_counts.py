@@ -2,11 +2,12 @@
 
 import argparse
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
-from hf_structure.cli.common import positive
-from hf_structure.cli.gold import add_label_options, read_gold, scored_masks
+from hf_structure.cli.common import given_options, positive
+from hf_structure.cli.gold import add_label_options, label_conventions, read_gold, scored_masks
 from hf_structure.cli.groups import length_groups
 from hf_structure.metrics.attachment import UNDIRECTED, aligned_columns, check_words, word_matches
 from hf_structure.metrics.constituency import EMPTY_GOLD, sentence_counts
@@ -18,7 +19,12 @@ DEPENDENCY_OPTIONS = ("ignore", "universal", "uuas")
 SCORED_CONSTITUENTS = ("count_single_words", "count_whole_sentences", "min_length", "max_length")
 BRACKET_OPTIONS = (*SCORED_CONSTITUENTS, "count_duplicates", "empty_gold")
 ALL = "all"  # the name of all groups together
-_PUNCTUATION_BY = {"drop": "auto", "drop_by_form": "form", "keep": None}
+Drop = Callable[[dict], dict]  # drops the punctuation of a sentence
+_DROP: dict[str, Drop] = {
+    "drop": partial(drop_punctuation, by="auto"),
+    "drop_by_form": partial(drop_punctuation, by="form"),
+    "keep": dict,  # a copy
+}
 
 
 class CountRow(NamedTuple):
@@ -33,13 +39,22 @@ class CountRow(NamedTuple):
     total: Mapping[str, float]  # denominator of each score
 
 
+class BracketPairs(NamedTuple):
+    """Constituents in gold and system trees: a value for each sentence."""
+
+    numbers: list[int]  # in the gold file, from 1
+    lengths: list[int]  # numbers of words
+    gold: list[list[tuple[int, int, str]]]  # `(start, end, label)`
+    system: list[list[tuple[int, int, str]]]
+
+
 def add_dependency_options(parser: argparse._ArgumentGroup) -> None:
     """Adds the options for the words and arcs that attachment scores compare."""
     add_label_options(parser)
     parser.add_argument(
         "--uuas",
         choices=UNDIRECTED,
-        help="what UUAS and ULAS count: gold pairs of words that are predicted too (default), or words whose "
+        help="UUAS and ULAS count gold pairs of words that are predicted too (default), or words whose "
         "predicted pair is a gold one, as in StructFormer's released code: more for argmax heads, the same for trees",
     )
 
@@ -48,7 +63,7 @@ def add_bracket_options(group: argparse._ArgumentGroup) -> None:
     """Adds the options for the constituents that count."""
     group.add_argument(
         "--punctuation",
-        choices=sorted(_PUNCTUATION_BY),
+        choices=sorted(_DROP),
         help="drop punctuation as the gold tags tell it, or its form if they are neither Penn Treebank tags nor "
         "universal ones (default), drop it by its form, or keep it; if it is dropped, the system file may lack it "
         "already",
@@ -68,17 +83,11 @@ def add_bracket_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--max_length", type=positive, metavar="N", help="skip sentences of more words (WSJ10: 10)")
 
 
-def given_options(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
-    """Returns the options of these names that were given."""
-    return {name: getattr(options, name) for name in names if getattr(options, name)}
-
-
 def dependency_conventions(gold: Sequence[ConlluSentence], options: argparse.Namespace) -> dict[str, Any]:
     """Returns the keyword arguments of [`~hf_structure.metrics.attachment.attachment_scores`]."""
     return {
+        **label_conventions(options),
         "keep": scored_masks(gold, options.ignore),
-        "ignore_labels": set(options.ignore),
-        "universal_labels": options.universal,
         "undirected": options.uuas or UNDIRECTED[0],
     }
 
@@ -96,6 +105,7 @@ def dependency_rows(
     matches = word_matches(*aligned_columns(system, gold), **dependency_conventions(gold, options))
     rows = []
     for number, sentence in enumerate(matches, start=1):
+        # By sentence, since the tests of `compare` resample whole sentences.
         matched = defaultdict(Counter)
         total = defaultdict(Counter)
         for score, right in sentence.right.items():
@@ -111,48 +121,68 @@ def dependency_rows(
     return rows
 
 
-def bracket_rows(
-    pairs: Sequence[tuple[int, dict, dict]], key: str | None, options: argparse.Namespace
-) -> list[CountRow]:
-    """Counts the correct constituents of the pairs of [`read_bracket_pairs`]. Raises `ValueError` for another key."""
-    lengths = [len(gold["words"]) for _, gold, _ in pairs]
-    groups = [ALL] * len(pairs) if key is None else length_groups(lengths, key)
-    gold = [sentence["spans"] for _, sentence, _ in pairs]
-    system = [sentence["spans"] for _, _, sentence in pairs]
+def bracket_rows(pairs: BracketPairs, key: str | None, options: argparse.Namespace) -> list[CountRow]:
+    """Counts the correct constituents of each sentence. Raises `ValueError` for another key than `length`."""
+    groups = [ALL] * len(pairs.lengths) if key is None else length_groups(pairs.lengths, key)
+    counts = sentence_counts(pairs.system, pairs.gold, pairs.lengths, **given_options(options, BRACKET_OPTIONS))
     rows = []
-    for each in sentence_counts(system, gold, lengths, **given_options(options, BRACKET_OPTIONS)):
+    for each in counts:
         index = each.number - 1
         # Counts whose sums give the scores: F1 is 2 * matched / (predicted + gold).
         matched = {"uf1": each.f1, "precision": each.matched, "recall": each.matched, "f1": 2 * each.matched}
         total = {"uf1": 1, "precision": each.predicted, "recall": each.gold, "f1": each.predicted + each.gold}
-        rows.append(CountRow(pairs[index][0], groups[index], lengths[index], matched, total))
+        rows.append(CountRow(pairs.numbers[index], groups[index], pairs.lengths[index], matched, total))
     if not rows:
         raise ValueError("there is no sentence to score")
     return rows
 
 
-def read_bracket_pairs(gold_name: str, system_name: str, punctuation: str | None) -> Iterator[tuple[int, dict, dict]]:
+def read_bracket_pairs(gold_name: str, system_name: str, punctuation: str | None) -> BracketPairs:
     """
-    Yields the number of each sentence with its gold and system rows. Words that are punctuation in the gold file are
-    dropped from both.
+    Reads the trees of two files. Words that are punctuation in the gold file are dropped from both. Raises
+    `ValueError` for different words, another number of sentences, and files without words.
     """
-    by = _PUNCTUATION_BY[punctuation or "drop"]
-    gold = read_gold(load_sentences(gold_name, "brackets"), gold_name)
-    numbered = [(number, row, drop_punctuation(row, by) if by else row) for number, row in enumerate(gold, start=1)]
-    if not any(kept["words"] for _, _, kept in numbered):
-        raise ValueError(f"{gold_name}: no word is left without punctuation; --punctuation keep keeps it")
-    _, whole, kept = numbered[0]
-    system = _read_system(system_name, (whole["words"], kept["words"]))
+    pairs = BracketPairs([], [], [], [])
+    for number, gold, system in _bracket_pairs(gold_name, system_name, _DROP[punctuation or "drop"]):
+        pairs.numbers.append(number)
+        pairs.lengths.append(len(gold["words"]))
+        pairs.gold.append(gold["spans"])
+        pairs.system.append(system["spans"])
+    return pairs
+
+
+def _bracket_pairs(gold_name: str, system_name: str, drop: Drop) -> Iterator[tuple[int, dict, dict]]:
+    """Yields the number of each sentence with its gold and system rows."""
+    gold = _read_bracket_gold(gold_name, drop)
+    system = _read_system(system_name, (gold[0].whole["words"], gold[0].kept["words"]))
     # A system file without punctuation also lacks the sentences of punctuation alone.
-    if len(system) < len(gold):
-        numbered = [row for row in numbered if row[2]["words"]]
+    expected = [row for row in gold if row.kept["words"]] if len(system) < len(gold) else gold
     # Not strict: a message about differing words says more than one about the number of sentences.
-    for (number, whole, kept), predicted in zip(numbered, system, strict=False):
+    for (number, whole, kept), predicted in zip(expected, system, strict=False):
         is_dropped = len(predicted["words"]) == len(kept["words"])
         check_words(predicted["words"], (kept if is_dropped else whole)["words"], number)
-        yield number, kept, predicted if is_dropped else drop_punctuation(predicted | {"tags": whole["tags"]}, by)
-    if len(system) != len(numbered):
+        # The gold tags, so that both trees lose the same words.
+        yield number, kept, predicted if is_dropped else drop(predicted | {"tags": whole["tags"]})
+    if len(system) != len(expected):
         raise ValueError(f"{len(system)} predicted sentences, but {len(gold)} gold sentences")
+
+
+class _GoldRow(NamedTuple):
+    """A gold sentence of brackets, before and after punctuation is dropped."""
+
+    number: int  # from 1
+    whole: dict
+    kept: dict
+
+
+def _read_bracket_gold(name: str, drop: Drop) -> list[_GoldRow]:
+    """Reads gold sentences. Raises `ValueError` if no word is left."""
+    rows = []
+    for number, whole in enumerate(read_gold(load_sentences(name, "brackets"), name), start=1):
+        rows.append(_GoldRow(number, whole, drop(whole)))
+    if not any(row.kept["words"] for row in rows):
+        raise ValueError(f"{name}: no word is left without punctuation; --punctuation keep keeps it")
+    return rows
 
 
 def _read_system(name: str, first: Sequence[list[str]]) -> list[dict]:

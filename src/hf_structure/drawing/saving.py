@@ -8,7 +8,7 @@ from typing import Any
 
 from hf_structure.drawing.html import render_html
 from hf_structure.drawing.style import FONT
-from hf_structure.text.files import path_beside
+from hf_structure.text.files import partial_path
 from hf_structure.text.user_warnings import warn_user
 
 SCALE = 2  # pixels of a PNG for each of the SVG
@@ -30,7 +30,7 @@ def save_structures(structures: Sequence[Any], path: str | os.PathLike) -> None:
         raise ValueError(f"{suffix} holds one picture, not {number}: .html and .conllu hold any number")
     content = _FORMS[suffix](structures)
     # Written beside the file and renamed: an error leaves the old file as it was.
-    with path_beside(path) as partial:
+    with partial_path(path) as partial:
         partial.write_bytes(content)
 
 

@@ -79,6 +79,7 @@ def family_of(config: dict) -> Family | None:
 def kind_of(config: dict) -> Kind:
     """Returns the kind of model with this configuration."""
     architecture = (config.get("architectures") or [""])[0]
+    # With softmax attention, the families are the Transformer baselines of their papers, which induce no trees.
     if architecture.endswith("ForMaskedLM") and family_of(config) and config.get("attention") != "softmax":
         return INDUCTION
     if architecture.endswith("ForSequenceClassification") and config.get("pair_features"):
@@ -152,24 +153,29 @@ def read_results(folder: Path, kind: Kind, facts: CardFacts) -> list[EvalResult]
     """Reads the evaluation results that training has saved beside a model."""
     file = folder / RESULTS
     scores = json.loads(file.read_text("utf-8")) if file.is_file() else {}
-    results = []
-    for key, value in scores.items():
-        part, _, metric = key.partition("_")
-        # Results of an empty data set may be nan or infinite, which cards must not hold.
-        if part in SPLITS and not any(word in key for word in NO_SCORES) and math.isfinite(value):
-            data = ", ".join(facts.files.get(part, [])) or part
-            words = metric.split("_")
-            result = EvalResult(
-                task_type=kind.pipeline_tag or "other",
-                dataset_type=data,
-                dataset_name=data,
-                dataset_split=SPLITS[part],
-                metric_type=metric,
-                metric_name=" ".join(SHORT.get(word) or word for word in words),
-                metric_value=round(in_percent(metric, value), 4),
-            )
-            results.append(result)
-    return results
+    return [_result(key, value, kind, facts) for key, value in scores.items() if _is_score(key, value)]
+
+
+def _is_score(key: str, value: float) -> bool:
+    # Times, speeds and the like are saved among the scores.
+    is_score = key.partition("_")[0] in SPLITS and not any(word in key for word in NO_SCORES)
+    # Results of an empty data set may be nan or infinite, which cards must not hold.
+    return is_score and math.isfinite(value)
+
+
+def _result(key: str, value: float, kind: Kind, facts: CardFacts) -> EvalResult:
+    """Makes the entry of a score, whose key begins with its part of the data: `eval_uas`."""
+    part, _, metric = key.partition("_")
+    data = ", ".join(facts.files.get(part, [])) or part
+    return EvalResult(
+        task_type=kind.pipeline_tag or "other",
+        dataset_type=data,
+        dataset_name=data,
+        dataset_split=SPLITS[part],
+        metric_type=metric,
+        metric_name=" ".join(SHORT.get(word, word) for word in metric.split("_")),
+        metric_value=round(in_percent(metric, value), 4),
+    )
 
 
 def in_percent(metric: str, value: float) -> float:

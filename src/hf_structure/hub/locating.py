@@ -33,6 +33,7 @@ def resolve_model(name: str | Path, revision: str | None = None, trust_remote_co
         ValueError: there is no such model; the message lists all attempts.
     """
     name = str(name)
+    # First, so that a folder of that name in the current one does not change what an example loads.
     if name in short_names():
         _check_no_revision(name, revision, "comes with the package")
         return str(CHECKPOINTS / name)

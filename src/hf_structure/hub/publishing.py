@@ -28,7 +28,7 @@ PUSHING = ("commit_message", "commit_description", "private", "token", "revision
 PUSHING += ("tokenizer", "license", "language")
 WEIGHTS = ("model*.safetensors", "model.safetensors.index.json", "pytorch_model*.bin*")
 NAMES = ("LICENSE", "NOTICE")  # prefixes of names of further files
-BESIDE = (FACTS, RESULTS, "LICENSE*", "NOTICE*")  # files about a saved model, besides the model itself
+COMPANIONS = (FACTS, RESULTS, "LICENSE*", "NOTICE*")  # files about a saved model, besides the model itself
 NOT_OF_THE_MODEL = (FACTS, "trainer_state.json", "README.md")
 
 
@@ -72,6 +72,7 @@ def prepare(
         ValueError: an invalid name, no model in the folder, weights in another format than safetensors.
         UnknownLicenseError: neither the folder nor `license` names the licence. It is a `ValueError`.
     """
+    # Before any file is read: a wrong name would otherwise show only at the upload.
     with _readable(repo_id):
         validate_repo_id(repo_id)
     folder = Path(folder)

@@ -9,6 +9,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     Suggests similar known names, ignoring case: `" (did you mean a or b?)"`, to be appended to a name; empty if there
     are none.
     """
+    # Sorted, so that of names that differ in case alone the same one is suggested each time.
     spellings = {each.lower(): each for each in sorted(known)}
     close = [spellings[each] for each in get_close_matches(name.lower(), spellings, n=2)]
     return f" (did you mean {' or '.join(close)}?)" if close else ""

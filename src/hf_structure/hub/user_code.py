@@ -44,6 +44,7 @@ def import_code(name: str) -> ModuleType:
     file = Path(name).resolve() if name.endswith(".py") else None
     if file is not None and not file.is_file():
         raise ValueError("there is no such file")
+    # Installed commands, unlike scripts, do not have the current folder on the path.
     folder, name = (Path.cwd(), name) if file is None else _module_of(file)
     if str(folder) not in sys.path:
         # Last, so that files of the folder hide no installed module. Worker processes inherit the path.

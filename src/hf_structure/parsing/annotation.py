@@ -72,7 +72,7 @@ def encode_tree(tree: Tree, keep: Sequence[bool], ids: Mapping[str, int] | None)
     for name, values in (("heads", heads), ("labels", labels)):
         if values is not None and len(values) != len(keep):
             raise ValueError(f"the sentence has {len(keep)} words, but its initial tree {len(values)} {name}")
-    if ids and (labels is None or set(labels) == {"_"}):
+    if ids and set(labels or "_") == {"_"}:
         raise ValueError("the initial tree has no labels, and this model reads labelled arcs only")
     numbers = _numbers([None] * len(keep) if labels is None else labels, keep, ids)
     if ids and max(numbers) == UNKNOWN:

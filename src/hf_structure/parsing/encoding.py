@@ -22,6 +22,8 @@ from hf_structure.text.sentences import (
 from hf_structure.text.tokenization import encode, encode_subwords
 from hf_structure.text.words import Token, find_words, words_of_tokens
 
+POSITIONS = "that this model has positions for"
+
 
 def with_columns(sentences: Iterable[Any], **columns: Iterable | None) -> Iterator[tuple[Any, dict]]:
     """
@@ -111,9 +113,9 @@ class SentenceEncoder:
         words, layer = self._words(source)
         keep = seen_mask(words, self.tokenizer, self.punctuation)
         seen = [word for word, kept in zip(words, keep, strict=True) if kept]
-        _check_positions(len(seen), "words", self.abilities.max_words)
+        _check_length(len(seen), "words", self.abilities.max_words, POSITIONS)
         encoded = {"words": words, "keep": keep, "layer": layer, **self.encode_words(seen, self.tokenizer)}
-        _check_positions(len(encoded["input_ids"]), "tokens", self.abilities.max_tokens)
+        _check_length(len(encoded["input_ids"]), "tokens", self.abilities.max_tokens, POSITIONS)
         encoded |= encode_beside(seen, self.abilities.read_beside, self.treebank_id)
         if self._tag_ids is not None:
             encoded["tag_ids"] = encode_tags(source.tags if tags is None else tags, keep, self._tag_ids)
@@ -129,9 +131,7 @@ class SentenceEncoder:
             words, multiword_tokens = words_of_tokens(self.word_tokenizer(source.text or ""))
         if not words:
             raise EmptySentenceError("the sentence is empty")
-        if len(words) > self.max_words:
-            message = f"the sentence has {len(words)} words, more than the {self.max_words} of max_words"
-            raise LongSentenceError(message)
+        _check_length(len(words), "words", self.max_words, "of max_words")
         # CoNLL-U has computed its own spans; if these are None, the words do not match the text.
         if spans is None and source.text is not None and source.source is None:
             spans = find_words(source.text, words)
@@ -171,7 +171,6 @@ def seen_mask(words: Sequence[str], tokenizer: PreTrainedTokenizerBase, punctuat
     return marked if any(marked) else keep
 
 
-def _check_positions(number: int, kind: str, longest: int | None) -> None:
+def _check_length(number: int, kind: str, longest: int | None, limit: str) -> None:
     if longest is not None and number > longest:
-        message = f"the sentence has {number} {kind}, more than the {longest} that this model has positions for"
-        raise LongSentenceError(message)
+        raise LongSentenceError(f"the sentence has {number} {kind}, more than the {longest} {limit}")

@@ -68,23 +68,19 @@ def load_model(
         ValueError: if there is no such model, device or dtype, a folder holds no such model, a loaded model has
             another dtype, or its tokenizer is missing.
     """
+    # Before torch starts threads, which loading does.
     compute_alone_in_forks()
     dtype = _checked_dtype(dtype)
     if isinstance(model, torch.nn.Module):
         if revision:
             raise ValueError(f"revision={revision!r} is for a model that is loaded by its name, not for a loaded one")
-        current: Any = torch.int8 if is_quantized(model) else getattr(model, "dtype", dtype)
-        if dtype and current != dtype:
-            raise ValueError(f"the loaded model computes in {current}: {_conversion(current, dtype)}")
+        _check_precision(model, dtype)
         tokenizer = tokenizer or own_tokenizer(model, trust_remote_code)
         return (model if device is None else _move(model, _checked_device(device))).eval(), tokenizer
     folder = Path(resolve_model(model, revision, trust_remote_code)).resolve()
+    # A model that was trained further in the same folder is loaded again.
     modified = max(file.stat().st_mtime_ns for file in folder.iterdir())
-    if device is None:  # int8 needs a CPU
-        device = "cuda" if torch.cuda.is_available() and dtype != torch.int8 else "cpu"
-    if dtype == torch.int8 and not str(device).startswith("cpu"):
-        raise ValueError(f"int8 computes on a CPU only, not on the device {str(device)!r}: pass device='cpu'")
-    device = _checked_device(device)
+    device = _choose_device(device, dtype)
     options = (folder, auto_class, purpose, optional_weights, dtype or torch.float32, trust_remote_code, device)
     model, saved_tokenizer = loaded_model(options, modified, partial(_load, *options))
     return model, tokenizer or saved_tokenizer
@@ -99,6 +95,7 @@ def load_parser(
     trust_remote_code: bool = False,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Like [`load_model`], for parsers. Also raises `ValueError` for a model that does not parse."""
+    # Parsing needs no head that predicts words: a checkpoint may lack it.
     kind = (AutoModelForDependencyParsing, "model that parses", "lm_head")
     model, tokenizer = load_model(model, tokenizer, device, *kind, dtype, revision, trust_remote_code)
     if not hasattr(model, "decode") or not abilities_of(model.config).structures:
@@ -157,6 +154,7 @@ def load_weights(
         model, loaded = auto_class.from_pretrained(
             folder,
             output_loading_info=True,
+            # Otherwise transformers raises an error with a line for each weight; below, one line names the first.
             ignore_mismatched_sizes=True,
             trust_remote_code=trust_remote_code,
             **options,
@@ -245,6 +243,22 @@ def _load(
     return model, read_tokenizer(folder, purpose, trust_remote_code)
 
 
+def _check_precision(model: torch.nn.Module, dtype: torch.dtype | None) -> None:
+    """Raises `ValueError` if a loaded model computes in another precision than requested."""
+    current: Any = torch.int8 if is_quantized(model) else getattr(model, "dtype", dtype)
+    if dtype and current != dtype:
+        raise ValueError(f"the loaded model computes in {current}: {_conversion(current, dtype)}")
+
+
+def _choose_device(device: str | torch.device | None, dtype: torch.dtype | None) -> torch.device:
+    """Returns the device, by default a GPU if there is one. Raises `ValueError` for one that cannot be used."""
+    if device is None:  # int8 needs a CPU
+        device = "cuda" if torch.cuda.is_available() and dtype != torch.int8 else "cpu"
+    if dtype == torch.int8 and not str(device).startswith("cpu"):
+        raise ValueError(f"int8 computes on a CPU only, not on the device {str(device)!r}: pass device='cpu'")
+    return _checked_device(device)
+
+
 def _checked_device(device: str | int | torch.device) -> torch.device:
     """Returns the device; a number names a GPU. Raises `ValueError` if torch finds no such device."""
     try:
@@ -313,7 +327,8 @@ def _readable(message: str) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        # Rust's PanicException is no subclass of Exception.
+        # `tokenizers` panics over some wrong settings. Rust's PanicException is no subclass of Exception, so that a
+        # server that catches errors of one request would end; its class cannot be imported.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         raise ValueError(f"{message}: {_reason(error)}") from error

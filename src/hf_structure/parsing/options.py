@@ -62,17 +62,11 @@ class Option:
         """Raises `ValueError` for an invalid value."""
         if self.is_open or (self.is_optional and value is None) or (self.takes_function and callable(value)):
             return
-        if self.choices:
-            if not isinstance(value, str) or value not in self.choices:
-                function = ", or a function" if self.takes_function else ""
-                raise ValueError(f"{self.name} must be one of {', '.join(self.choices)}{function}, not {value!r}")
-        elif self.kind is int:
-            check_number(self.name, value)
-        elif self.kind is bool:
-            if isinstance(value, str | Sequence) or value not in (True, False):
-                raise ValueError(f"{self.name} must be True or False, not {value!r}")
-        elif not isinstance(value, str):
-            raise ValueError(f"{self.name} must be a string, not {value!r}")
+        if not self.choices:
+            _CHECKS[self.kind](self.name, value)
+        elif not isinstance(value, str) or value not in self.choices:
+            function = ", or a function" if self.takes_function else ""
+            raise ValueError(f"{self.name} must be one of {', '.join(self.choices)}{function}, not {value!r}")
 
 
 def check_number(name: str, value: Any) -> None:
@@ -81,6 +75,20 @@ def check_number(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
     if value < 1:
         raise ValueError(f"{name} must be at least 1, not {value}")
+
+
+def _check_flag(name: str, value: Any) -> None:
+    # Sequences first: arrays with several values cannot be compared with True and False.
+    if isinstance(value, str | Sequence) or value not in (True, False):
+        raise ValueError(f"{name} must be True or False, not {value!r}")
+
+
+def _check_string(name: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise ValueError(f"{name} must be a string, not {value!r}")
+
+
+_CHECKS = {int: check_number, bool: _check_flag, str: _check_string}  # by kind of option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,6 +185,7 @@ class ParseOptions:
 
 def _described(annotated: type) -> dict[str, str]:
     """Maps names to descriptions in the `Args` of a docstring, without backticks. Empty under `python -OO`."""
+    # From the docstring, so that the help of commands and the documentation of Python cannot differ.
     found = re.findall(r"^ {4}(\w+) \(.*\):\n((?: {8}.*\n)+)", inspect.cleandoc(annotated.__doc__ or ""), re.MULTILINE)
     return {name: " ".join(text.replace("`", "").split()) for name, text in found}
 

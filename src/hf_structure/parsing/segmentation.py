@@ -71,6 +71,7 @@ def _split(
         except ValueError as bad:
             error = bad
             break
+    # The paragraphs of all texts at once, so that short texts share batches.
     every = list(chain.from_iterable(read))
     found = iter(starts([paragraph.words for paragraph in every], inside=[paragraph.inside for paragraph in every]))
     for paragraphs in read:
@@ -216,11 +217,14 @@ def _parts(start: int, end: int, possible: Mapping[int, float], fits: Callable[[
     """
     scores = {start: 0.0}
     before: dict[int, int] = {}
-    open_starts = deque([start])  # candidates for the part before the next word, the likeliest first
+    # A monotonic queue: its first element is the likeliest start of a part that still fits, so that the search takes
+    # linear time. A start that is no likelier than a later one is never the best again, since the later one also fits.
+    open_starts = deque([start])
     for word in [*filter(possible.__contains__, range(start + 1, end)), end]:
         while len(open_starts) > 1 and not fits(open_starts[0], word):
             open_starts.popleft()
         before[word] = open_starts[0]
+        # A probability may be 0 in float32, of which there is no logarithm.
         scores[word] = scores[open_starts[0]] + log(possible.get(word) or float_info.min)
         while open_starts and scores[open_starts[-1]] <= scores[word]:
             open_starts.pop()
@@ -258,6 +262,7 @@ def _windows(sizes: Sequence[int], max_pieces: int | None) -> Iterator[tuple[int
 
 def _trusted_spans(windows: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Start and end of the words that each window is trusted for: two windows share an overlap equally."""
+    # In the middle of an overlap, both windows show the model equally much around a word.
     cuts = [(start + end) // 2 for (_, end), (start, _) in pairwise(windows)]
     ends = [end for _, end in windows[-1:]]
     return list(pairwise([0, *cuts, *ends]))

@@ -135,6 +135,7 @@ def warn_of_several(sources: Iterable[SourceSentence], better: str, line_breaks:
     Passes sentences through. Warns of the first raw text in which the rules, with these `line_breaks`, find several
     sentences; `better` names the way to split it.
     """
+    # Only the first: the search for sentences takes time, and one warning is enough.
     has_warned = False
     for source in sources:
         number = len(sentence_spans(source.text or "", line_breaks)) if source.is_text and not has_warned else 0

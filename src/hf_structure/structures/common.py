@@ -109,6 +109,7 @@ def misc_values(name: str, values: Iterable[Any]) -> list[str | None]:
     Formats entries of CoNLL-U's last column, `LemmaRule=...` for `lemma_rule`; an unknown value gives None. Raises
     `ValueError` for a value that the column cannot hold.
     """
+    # As CoNLL-U writes keys of MISC: `SpaceAfter`.
     key = "".join(part.capitalize() for part in name.split("_"))
     entries: list[str | None] = []
     for value in values:

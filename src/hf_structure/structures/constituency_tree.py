@@ -75,6 +75,7 @@ class ConstituencyTree(Drawn, Value):
         depth 2, a single word without constituents 1.
         """
         depth = 0
+        # Ends of the constituents around the current one: in pre-order, those that have ended are the last ones.
         ends = []
         for start, end in self.spans:
             while ends and ends[-1] <= start:
@@ -196,6 +197,7 @@ class ConstituencyTree(Drawn, Value):
         nodes += [
             BracketTree(escape_word(tag) or unknown, word=word) for tag, word in zip(tags, self.words, strict=True)
         ]
+        # Not strict: leaves come last and have no children.
         for node, children in zip(nodes, span_children(self.spans, len(self.words)), strict=False):
             node.children.extend(nodes[child] for child in children)
         return nodes[0] if nodes else BracketTree(unknown)

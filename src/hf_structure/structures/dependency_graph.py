@@ -155,16 +155,16 @@ class DependencyGraph(Drawn, Value):
         Raises:
             ValueError: a word, label or id that no such line can hold (tab, line break, NUL), lists of unequal length.
         """
+        # A line that begins so is the header of a file.
         if id.startswith("SDP") or any(character in id for character in "\n\r\0"):
             raise ValueError(f"a sentence of an SDP file cannot be called {id!r}")
         unknown = ["_"] * len(self.words)
         columns = {"words": self.words, "lemmas": lemmas or unknown, "pos": pos or unknown}
         for name, values in columns.items():
             check_length(self.words, name, values)
-            for number, value in enumerate(values, start=1):
-                if not value or any(character in value for character in "\t\n\r\0"):
-                    raise ValueError(f"{name} of word {number} cannot stand in an SDP file: {value!r}")
+            _check_sdp_column(name, values)
         labels = self._named_labels("\t\n\r\0")
+        # SDP marks tops in a column of their own, not by arcs.
         arcs = [(head, word, label) for (head, word), label in zip(self.arcs, labels, strict=True) if head]
         return str(SdpSentence(id, **columns, tops=list(self.roots), frames=unknown, arcs=arcs))
 
@@ -232,3 +232,10 @@ class DependencyGraph(Drawn, Value):
         # `_` is CoNLL-U's mark of a missing value, not a relation.
         names = [label if label != "_" else "" for label in labels]
         return [label or (UNSPECIFIED if head else "root") for (head, _), label in zip(self.arcs, names, strict=True)]
+
+
+def _check_sdp_column(name: str, values: Sequence[str]) -> None:
+    """Raises `ValueError` for a value that no column of an SDP file can hold."""
+    for number, value in enumerate(values, start=1):
+        if not value or any(character in value for character in "\t\n\r\0"):
+            raise ValueError(f"{name} of word {number} cannot stand in an SDP file: {value!r}")

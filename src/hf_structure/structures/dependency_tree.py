@@ -85,6 +85,7 @@ class DependencyTree(Drawn, Value, TreeOfWords):
     def to_dict(self) -> dict[str, Any]:
         """Returns all fields as JSON-ready values; `from_dict` is the inverse."""
         values = super().to_dict()
+        # Left out if empty, as for most models, so that their JSON is shorter.
         return values if self.columns else {name: value for name, value in values.items() if name != "columns"}
 
     @property

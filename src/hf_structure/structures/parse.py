@@ -99,6 +99,13 @@ class Parse(Drawn, Value, TreeOfWords):
                 object.__setattr__(self, name, tuple(map(as_tuple, as_tuple(rows))))
         check_multiword_tokens(self.multiword_tokens, len(self.words))
         check_length(self.words, "word_spans", self.word_spans)
+        self._check_structures()
+        length = len((self.dependency or self.graph or self).words)
+        if self.marginals is not None and [len(row) for row in self.marginals] != [length + 1] * length:
+            raise ValueError(f"marginals of {length} words must have the shape ({length}, {length + 1})")
+
+    def _check_structures(self) -> None:
+        """Raises `ValueError` for structures that do not belong to one sentence."""
         for name in _PARTS:
             part = getattr(self, name)
             # Fewer words are allowed: punctuation may be left out of a structure.
@@ -108,9 +115,6 @@ class Parse(Drawn, Value, TreeOfWords):
             raise ValueError("the dependency tree and the constituency tree are over different words")
         if self.graph and (self.dependency or self.constituency):
             raise ValueError("a parse holds trees or a graph, not both")
-        length = len((self.dependency or self.graph or self).words)
-        if self.marginals is not None and [len(row) for row in self.marginals] != [length + 1] * length:
-            raise ValueError(f"marginals of {length} words must have the shape ({length}, {length + 1})")
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Parse":
@@ -119,6 +123,7 @@ class Parse(Drawn, Value, TreeOfWords):
         for name, kind in _PARTS.items():
             if values.get(name) is not None:
                 values[name] = kind.from_dict(values[name])
+        # Lines in JSON; a sentence in a dictionary of fields.
         if isinstance(source := values.get("source"), str):
             values["source"] = parse_sentence(list(enumerate(source.rstrip("\n").split("\n"), start=1)), "source")
         kind = DependencyGraph if values.get("graph") is not None else DependencyTree
@@ -157,6 +162,7 @@ class Parse(Drawn, Value, TreeOfWords):
         """
         structure = self.graph or self._dependency()
         if self.source is not None:
+            # Comments of the source stay as they are spelled there.
             original = self.source.metadata
             added = {key: value for key, value in self.metadata.items() if key not in original}
             return str(self._into_source(self.source).with_comments({**added, **(metadata or {})}))
@@ -184,6 +190,7 @@ class Parse(Drawn, Value, TreeOfWords):
     def _layer_of(self, structure: DependencyTree | DependencyGraph) -> tuple[list[bool], Sequence] | None:
         """A mask of words before white space, and multiword tokens; None if the text does not match the words."""
         spaces = self._spaces()
+        # Without punctuation, the words left are not the text any more.
         return None if spaces is None or len(spaces) != len(structure.words) else (spaces, self.multiword_tokens)
 
     def _written_text(self, is_known: bool) -> str:
@@ -360,6 +367,7 @@ class Parse(Drawn, Value, TreeOfWords):
 def _ordered(comments: Mapping[str, str]) -> dict[str, str]:
     """Sorts comments: documents and paragraphs first, the text last."""
     text = comments.get("text", "")
+    # A document begins before its first paragraph.
     marks = sorted(
         (name for name in comments if name.startswith("new")), key=lambda name: not name.startswith("newdoc")
     )

@@ -70,6 +70,8 @@ class Parses(list):
                 kept.append(item)
         return kept
 
+    # `list` would return plain lists, which neither print as trees nor have methods.
+
     def copy(self) -> "Parses":
         """Returns a new list of the same parses."""
         return Parses(self)

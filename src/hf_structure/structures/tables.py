@@ -20,6 +20,7 @@ def words_frame(parses: Iterable[tuple[int, Any]]) -> "pandas.DataFrame":
         import pandas
     except ImportError as error:
         raise ImportError("a data frame needs pandas: pip install 'hf_structure[tables]'") from error
+    # Read twice: the columns of all parses are needed before the first row.
     parses = list(parses)
     # A dictionary keeps the order of columns, unlike a set.
     predicted = {name: None for _, parse in parses for word in parse or () for name in word.columns}

@@ -103,6 +103,7 @@ class TreeOfWords:
         """Returns a word and its direct and indirect dependents, in order."""
         words = self._words()
         number = _number(word, words)
+        # Up from each word, not down from this one: heads taken by argmax may hold a cycle, at which `_climb` stops.
         return tuple(other for other in words if number in _climb(words, other.number))
 
     def path(self, start: int | Word, end: int | Word) -> tuple[Word, ...]:
@@ -115,7 +116,7 @@ class TreeOfWords:
         words = self._words()
         up = _climb(words, _number(start, words))
         down = _climb(words, _number(end, words))
-        # The lowest common ancestor.
+        # The lowest common ancestor, since both lists go up.
         meeting = next((number for number in up if number in down), None)
         if meeting is None:
             raise ValueError(f"no path leads from {words[up[0] - 1]} to {words[down[0] - 1]}")

@@ -8,6 +8,7 @@ from typing import Any
 from hf_structure.text.normalization import keep_mask
 
 UNLABELLED = "X"  # for an unknown label or tag, because brackets require one
+# Not at the first character: a label that begins with a hyphen does not become empty.
 _FUNCTION = re.compile(r"(?<=.)[-=|].*")
 _BRACKETS = {"LRB": "(", "RRB": ")", "LCB": "{", "RCB": "}", "LSB": "[", "RSB": "]"}
 _TO_ESCAPE = re.compile(r"(\\*)(?:([()])|-(?=[LR][RCS]B[()]))")

@@ -4,7 +4,7 @@ induction systems: brackets without tags, `(S (NP the dog) barks)`, or without l
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
@@ -66,15 +66,16 @@ def _raw_trees(path_or_file: PathOrFile, name: str, unescape: bool) -> Iterator[
     stack: list[BracketTree] = []  # the open constituents
     has_tags = True
     opens_twice = False
+    read = unescape_word if unescape else str
     for number, line in numbered_lines(path_or_file, BracketError):
         for tag, word, label, opens, closes, loose in _TOKEN.findall(line):
             # A leaf with a tag, `(NN dog)`, is the most frequent token, and matched as a whole.
             if tag:
-                node = BracketTree(tag, word=unescape_word(word) if unescape else word, line=number)
+                node = BracketTree(tag, word=read(word), line=number)
             elif closes:
                 node = _close(stack, name, number)
             elif loose:
-                has_tags &= _add_loose_word(stack, unescape_word(loose) if unescape else loose, name, number)
+                has_tags &= _add_loose_word(stack, read(loose), name, number)
                 continue
             else:
                 stack.append(BracketTree(label, line=number))
@@ -128,6 +129,7 @@ def _add_loose_word(stack: list[BracketTree], word: str, name: str, number: int)
 
 def _tell_labels(trees: Iterator[_Raw]) -> tuple[bool, Iterator[_Raw]]:
     """Returns True if there are labels, and all trees. A read error is raised only after the trees before it."""
+    # Kept, since they must be read again once it is clear how.
     held = []
     try:
         for raw in trees:
@@ -154,17 +156,22 @@ def _has_labels(raw: _Raw) -> bool | None:
         tree = tree.children[0]
         if tree.label:
             return True
-    has_labels = lacks_labels = False
-    for node, opens in tree.walk():
-        if not opens or len(node.children) < 2:
-            continue
-        if node.label:
-            has_labels = True  # without labels it would have three parts or more
-        else:
-            lacks_labels |= node is not tree or raw.opens_twice or _has_bare_word(node)
+    branching = _branching(tree)
+    has_labels = any(node.label for node in branching)  # without labels, such a bracket has three parts or more
+    lacks_labels = any(_lacks_label(node, tree, raw) for node in branching)
     if lacks_labels and not (has_labels and raw.has_tags):
         return False
-    return True if has_labels else None
+    return has_labels or None
+
+
+def _branching(tree: BracketTree) -> list[BracketTree]:
+    """Returns the brackets around several nodes. Others do not tell: `(A (B b))` may be labels or three words."""
+    return [node for node, opens in tree.walk() if opens and len(node.children) > 1]
+
+
+def _lacks_label(node: BracketTree, tree: BracketTree, raw: _Raw) -> bool:
+    """Returns False for an outer bracket without a label that may be the extra one of the Penn Treebank."""
+    return not node.label and (node is not tree or raw.opens_twice or _has_bare_word(node))
 
 
 def _has_bare_word(node: BracketTree) -> bool:
@@ -176,15 +183,21 @@ def _labelled(raw: _Raw, name: str) -> BracketTree:
     if tree.word is None and not tree.children:
         raise BracketError(f"an empty bracket: ({tree.label})", name, tree.line)
     if not raw.has_tags:
-        nodes = [node for node, opens in tree.walk() if opens]
-        for node in nodes:
-            if not node.label and _has_bare_word(node):
-                problem = "a bracket without a label in a file that has them: give every bracket one, (X ...)"
-                raise BracketError(problem, name, node.line)
-        for leaf in nodes:
-            if leaf.word is not None:
-                _untag(leaf)
+        _untag_all(tree, name)
     return tree.children[0] if not tree.label and len(tree.children) == 1 else tree
+
+
+def _untag_all(tree: BracketTree, name: str) -> None:
+    """Turns the apparent tags of a tree into labels. Raises `BracketError` for a bracket without a label."""
+    # A list, since leaves turn into constituents on the way.
+    nodes = [node for node, opens in tree.walk() if opens]
+    for node in nodes:
+        if not node.label and _has_bare_word(node):
+            problem = "a bracket without a label in a file that has them: give every bracket one, (X ...)"
+            raise BracketError(problem, name, node.line)
+    for leaf in nodes:
+        if leaf.word is not None:
+            _untag(leaf)
 
 
 def _untag(leaf: BracketTree) -> None:
@@ -198,14 +211,19 @@ def _untag(leaf: BracketTree) -> None:
 
 def _unlabelled(tree: BracketTree, unescape: bool) -> BracketTree:
     """Turns apparent labels and tags into words."""
+    read = unescape_word if unescape else str
     if tree.word is None and not tree.children:
-        return BracketTree(UNLABELLED, word=unescape_word(tree.label) if unescape else tree.label, line=tree.line)
+        return BracketTree(UNLABELLED, word=read(tree.label), line=tree.line)
     for node in [node for node, opens in tree.walk() if opens]:
         if node.label:
-            words = [unescape_word(node.label) if unescape else node.label]
-            if node.word is not None:
-                words.append(node.word)
-                node.word = None
-            node.children = [*(BracketTree(UNLABELLED, word=word) for word in words), *node.children]
+            _add_words(node, read)
         node.label = UNLABELLED
     return tree.children[0] if len(tree.children) == 1 else tree
+
+
+def _add_words(node: BracketTree, read: Callable[[str], str]) -> None:
+    """Turns the apparent label of a node, and its word, if any, into its first words."""
+    # The word was unescaped when it was read, the label was not.
+    words = [read(node.label)] if node.word is None else [read(node.label), node.word]
+    node.word = None
+    node.children[:0] = [BracketTree(UNLABELLED, word=word) for word in words]

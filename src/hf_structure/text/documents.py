@@ -85,6 +85,7 @@ class Catalogue:
         source_by_number = self._documents.get(plain_path(path).stem)
         if source_by_number is None:
             raise ValueError(f"{path}: {self._name} has no documents of a file of this name")
+        # Rows may come in any order, and a gap in the numbers ends the documents.
         number = 0
         while str(number := number + 1) in source_by_number:
             yield source_by_number[str(number)]

@@ -70,6 +70,10 @@ class _Graph:
         for word, head in enumerate(self.heads[1:], start=1):
             self.children[head].append(word)
         self.arcs = [set(), *({(head, self._label(word))} for word, head in enumerate(self.heads[1:], start=1))]
+        self._apply_rules()
+
+    def _apply_rules(self) -> None:
+        # Heads first: a conjunct shares what its head has got from its own head.
         order = list(self._from_the_root())
         conjuncts = [word for word in order if self.relation(word) == "conj"]
         clauses = [word for word in order if self.words[word].deprel == "acl:relcl"]
@@ -139,6 +143,7 @@ class _Graph:
             plain, _, marker = label.partition(":")
             if plain in UNSHARED or head == word:
                 continue
+            # A conjunct with a marker of its own keeps it: `in Rome and at sea` are `obl:in` and `obl:at`.
             if plain in MARKED and marker and self.words[first].deprel == plain:
                 own = self._names(self._having(word, MARKED[plain]))
                 label = f"{plain}:{own}" if own else label

@@ -202,7 +202,8 @@ def open_output(path: str | os.PathLike, keep: bool = False) -> Iterator[IO[str]
         OSError: the file cannot be opened or written, or its folder does not exist; the error names `path`.
     """
     compression = compression_of(path)
-    with path_beside(path, keep) as partial, ExitStack() as stack:
+    # The stack closes from text to bytes, so that each layer is flushed into the next before the file is renamed.
+    with partial_path(path, keep) as partial, ExitStack() as stack:
         file = stack.enter_context(io.BufferedWriter(_NamedFile(partial, os.fspath(path))))
         if compression is not None:
             file = stack.enter_context(compression.open(file, "wb"))
@@ -210,7 +211,7 @@ def open_output(path: str | os.PathLike, keep: bool = False) -> Iterator[IO[str]
 
 
 @contextmanager
-def path_beside(path: str | os.PathLike, keep: bool = False) -> Iterator[Path]:
+def partial_path(path: str | os.PathLike, keep: bool = False) -> Iterator[Path]:
     """
     Yields the path to which `open_output` writes, and renames it at the end. The target of a link is replaced, not the
     link. Errors of opening or writing the yielded path name `path`, as in `open_output`.
@@ -227,10 +228,7 @@ def path_beside(path: str | os.PathLike, keep: bool = False) -> Iterator[Path]:
         with writing_to(path):
             yield partial
         if is_file:
-            # Keep the permissions of a file that is replaced.
-            if path.exists():
-                shutil.copymode(path, partial)
-            partial.replace(path)
+            _replace(path, partial)
     except OSError as error:
         # Users know the final path, not the temporary one.
         if str(error.filename) == str(partial):
@@ -240,6 +238,13 @@ def path_beside(path: str | os.PathLike, keep: bool = False) -> Iterator[Path]:
         if is_file and not keep:
             with suppress(OSError):  # it may never have been created
                 partial.unlink()
+
+
+def _replace(path: Path, partial: Path) -> None:
+    # Keep the permissions of a file that is replaced.
+    if path.exists():
+        shutil.copymode(path, partial)
+    partial.replace(path)
 
 
 @contextmanager
@@ -288,7 +293,7 @@ def new_path(path: str | os.PathLike, overwrite: bool = False) -> Iterator[Path]
     Missing folders are made. Raises `FileExistsError` if the file exists and `overwrite` is False.
     """
     _prepare(path, overwrite)
-    with path_beside(path) as partial:
+    with partial_path(path) as partial:
         yield partial
 
 

@@ -1,9 +1,8 @@
-"""Loads sentences of any supported file as plain dictionaries, and converts them from and to `datasets`."""
+"""Loads sentences of any supported file as plain dictionaries, and converts rows of data sets to CoNLL-U."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 from hf_structure.algorithms.trees import remove_words
 from hf_structure.text.bracket_tree import BracketTree, known_labels
@@ -15,9 +14,6 @@ from hf_structure.text.normalization import keep_mask
 from hf_structure.text.sdp import read_sdp
 from hf_structure.text.words import read_text
 
-if TYPE_CHECKING:
-    pass
-
 GRAPH_FORMATS = ("sdp", "jsonl", "mrp")  # hold graphs and nothing else
 SUFFIXES = {
     "conllu": (".conllu", ".conll", ".conllx", ".dep"),
@@ -28,7 +24,6 @@ SUFFIXES = {
     "text": (".txt", ".text", ".tokens"),
 }
 COLUMNS = ("words", "heads", "deprels", "tags")
-_CHUNK = 10_000  # sentences turned into Arrow tables at a time
 
 
 def guess_format(path: str | os.PathLike) -> str:

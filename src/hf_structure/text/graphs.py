@@ -74,6 +74,15 @@ def enhanced_graph(sentence: ConlluSentence, name: str = "<input>", complete: bo
     for a word whose enhanced head does not exist, or, with `complete`, for a word without one.
     """
     heads = enhanced_heads(sentence)
+    _check_heads(heads, sentence, name, complete)
+    arcs = []
+    for word in sentence.words:
+        arcs += [(above, int(word.id)) for head, _ in heads[word.id] for above in words_above(head, heads)]
+    return _row(sentence.forms, arcs)
+
+
+def _check_heads(heads: dict[str, list[tuple[str, str]]], sentence: ConlluSentence, name: str, complete: bool) -> None:
+    """Raises the errors of [`enhanced_graph`] for the heads of [`enhanced_heads`]."""
     for node, its_heads in heads.items():
         if complete and node.isdigit() and not its_heads:
             message = f"word {node} has no enhanced heads: {' '.join(sentence.forms)}"
@@ -81,10 +90,6 @@ def enhanced_graph(sentence: ConlluSentence, name: str = "<input>", complete: bo
         for head, _ in its_heads:
             if head != "0" and head not in heads:
                 raise ConlluError(f"the enhanced head {head} of {node} does not exist", name, sentence.line_of(node))
-    arcs = []
-    for word in sentence.words:
-        arcs += [(above, int(word.id)) for head, _ in heads[word.id] for above in words_above(head, heads)]
-    return _row(sentence.forms, arcs)
 
 
 def enhanced_heads(sentence: ConlluSentence) -> dict[str, list[tuple[str, str]]]:
@@ -97,6 +102,7 @@ def enhanced_heads(sentence: ConlluSentence) -> dict[str, list[tuple[str, str]]]
 def words_above(node: str, heads: dict[str, list[tuple[str, str]]]) -> set[int]:
     """The word (or root) with this id; for an empty node, the words it depends on, possibly through other nodes."""
     found: set[int] = set()
+    # Empty nodes may depend on each other in a cycle.
     seen: set[str] = set()
     waiting = [node]
     while waiting:
@@ -142,4 +148,5 @@ def average_dependencies(sentences: Iterable[dict]) -> float:
 
 
 def _row(words: Sequence[str], arcs: Iterable[tuple[int, int]]) -> dict:
+    # A set, since arcs with different labels are one here.
     return {"words": list(words), "arcs": [list(arc) for arc in sorted(set(arcs)) if arc[0] != arc[1]]}

@@ -38,6 +38,7 @@ def parse_array(text: str, name: str) -> Iterator[tuple[int, Any]]:
     is_open = not text.startswith("]", start)
     try:
         while is_open:
+            # Only the text since the last value is searched for line breaks: all of it would take quadratic time.
             line += text.count("\n", end, start)
             value, end = _DECODER.raw_decode(text, start)
             yield line, value

@@ -5,7 +5,7 @@ Frequency thresholds are applied when a tokenizer is trained (`hf_structure.text
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 # fmt: off
@@ -88,26 +88,37 @@ def keep_mask(
     Raises:
         ValueError: `by` is unknown, or names an annotation that the sentence does not have.
     """
-    if by == "auto":
-        given = {"deprel": deprels, "tags": tags, "form": words}
-        by = next(name for name, values in given.items() if values is not None)
+    # The best criterion first, for `"auto"`: relations are annotated in context, forms are ambiguous.
+    given = {"deprel": deprels, "tags": tags, "form": words}
+    by, values = _criterion(by, given)
     if by == "form":
         return [not is_punctuation(word) for word in words]
-    if by not in ("tags", "deprel"):
-        raise ValueError(f'by="{by}" is none of "auto", "deprel", "tags", "form"')
-    values = tags if by == "tags" else deprels
-    if values is None:
-        sentence = " ".join(words[:10])
-        raise ValueError(f'punctuation by="{by}" (not "auto" or "form"), but the sentence has no {by}: {sentence}')
     if by == "tags":
-        pairs = zip(words, values, strict=True)
-        return [tag not in PUNCTUATION_TAGS and _is_word(word, tag) for word, tag in pairs]
-    known_tags = [None] * len(words) if tags is None else tags
-    return [_keep_by_relation(*each) for each in zip(values, words, known_tags, strict=True)]
+        return [_keep_by_tag(*each) for each in zip(values, words, strict=True)]
+    all_tags = [None] * len(words) if tags is None else tags
+    return [_keep_by_relation(*each) for each in zip(values, words, all_tags, strict=True)]
+
+
+def _criterion(by: str, given: Mapping[str, Sequence[str] | None]) -> tuple[str, Sequence[str]]:
+    """Returns a criterion of [`keep_mask`] with the values for it. Raises its errors."""
+    if by == "auto":
+        by = next(name for name, values in given.items() if values is not None)
+    if by not in given:
+        raise ValueError(f'by="{by}" is none of "auto", "deprel", "tags", "form"')
+    values = given[by]
+    if values is None:
+        sentence = " ".join((given["form"] or ())[:10])
+        raise ValueError(f'punctuation by="{by}" (not "auto" or "form"), but the sentence has no {by}: {sentence}')
+    return by, values
+
+
+def _keep_by_tag(tag: str, word: str) -> bool:
+    return tag not in PUNCTUATION_TAGS and _is_word(word, tag)
 
 
 def _keep_by_relation(deprel: str, word: str, tag: str | None) -> bool:
     relation = deprel.partition(":")[0]
+    # Other schemes, such as Stanford's or SUD's own relations, do not set punctuation apart in the same way.
     if relation in UNIVERSAL_RELATIONS:
         return relation != "punct"
     return _is_word(word, tag)

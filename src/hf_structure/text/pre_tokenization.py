@@ -34,6 +34,7 @@ def word_pre_tokenizer(skip_punctuation: bool) -> pre_tokenizers.PreTokenizer:
     recognised by the length of numbers, such as phone numbers, and for clitics at the end of web addresses.
     """
     first, second = RUN_TOGETHER
+    # Each step splits the pieces of the one before it: first tokens, then clitics off them, then words run together.
     steps = [
         pre_tokenizers.Split(Regex(_token_pattern()), "removed", invert=True),
         pre_tokenizers.Split(Regex(rf"(?i)(?<=.)(?:{CLITIC})(?=(?:{CLITIC}){{0,2}}\z)"), "isolated"),
@@ -46,6 +47,8 @@ def word_pre_tokenizer(skip_punctuation: bool) -> pre_tokenizers.PreTokenizer:
 
 def _token_pattern() -> str:
     """Translates the pattern of words into the regular expressions of `tokenizers`."""
+    # Oniguruma, the engine of `tokenizers`, writes named groups without `P`.
     pattern = TOKEN.pattern.replace("(?P<", "(?<").replace("(?P=same)", r"\k<same>")
+    # Letters must not match the `N` of normalised numbers, which stands for any number of digits.
     parts = pattern.replace(rf"(?<plain> {_LETTER}+", rf"(?<plain> (?:(?!{_DIGIT}){_LETTER})+").split(_LETTER)
     return "(?ix)" + _LETTER.join(part.replace(r"\d\d", r"\d+").replace(r"\d", _DIGIT) for part in parts)

@@ -137,6 +137,7 @@ def format_of(name: str, file: io.BufferedReader, given: str = "auto") -> str:
     suffix = plain_path(name).suffix.lower()
     if suffix in SUFFIXES["brackets"]:
         return "brackets"
+    # Peeked at, since a pipe cannot be read again.
     beginning = file.peek().removeprefix(codecs.BOM_UTF8)
     if suffix in SUFFIXES["sdp"] or beginning.startswith(b"#SDP"):
         return "sdp"

@@ -12,6 +12,7 @@ _ABBREVIATIONS = (
     "abb|art|av|bl|ca|cca|cf|chap|doc|dott|dr|drs|eqs?|etc|figs?|hr|ing|jr|kap|mag|mgr|mr|mrs|ms|mt|nn|no|nr|núm|ob|pág"
     "|pp|prof|sig|sr|sra|sta|sto|str|st|tab|tel|tzv|vgl|vol|vs|акад|вул|гл|др|им|ім|напр|обл|проф|рис|см|св|стр|тел|ул"
 )
+# A semicolon ends questions in Greek. Unicode does not list it as a mark that ends sentences, nor its Greek twin.
 _MARK = r"""
       (?P<mark>[\p{Sentence_Terminal}…]+ | (?<=\p{Greek})[;\u037E])
       (?:['"\p{Pe}\p{Pf}] | (?<![。！？｡])\p{Pi})*         # the mark that opens in Chinese closes in German
@@ -64,5 +65,6 @@ def _is_end(text: str, match: regex.Match) -> bool:
         return bool(_WIDE.fullmatch(match[0])) and not _GOES_ON.match(text, match.end())
     if not _BEGIN.match(text, space.end()):
         return False
+    # No abbreviation is longer; to search the whole text at each full stop would take quadratic time.
     before = text[max(match.start() - 20, 0) : match.start()]
     return match["mark"] != "." or not _NO_END.fullmatch(before)

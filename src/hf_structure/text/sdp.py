@@ -78,31 +78,15 @@ def _parse_sentence(lines: list[tuple[int, str]], name: str) -> SdpSentence:
     first, identifier = lines[0]
     if not identifier.startswith("#"):
         raise SdpError("a sentence without its #id line", name, first)
-    rows = []
-    for expected, (number, line) in enumerate(lines[1:], start=1):
-        row = line.split("\t")
-        if len(row) < _FIXED_COLUMNS:
-            raise SdpError(f"{len(row)} tab-separated columns, at least {_FIXED_COLUMNS} are needed", name, number)
-        if row[0] != str(expected):
-            raise SdpError(f"word {row[0]!r} where {expected} should come", name, number)
-        if "" in row:
-            raise SdpError(f"column {row.index('') + 1} is empty", name, number)
-        if not {row[4], row[5]} <= {"+", "-"}:
-            raise SdpError("TOP and PRED (columns 5 and 6) are not + or -", name, number)
-        rows.append(row)
+    numbered = enumerate(lines[1:], start=1)
+    rows = [_parse_word(line, expected, name, number) for expected, (number, line) in numbered]
     if not rows:
         raise SdpError("a sentence without words", name, first)
+    # Each predicate has a column of arguments, so these are read once all predicates are known.
     predicates = [number for number, row in enumerate(rows, start=1) if row[5] == "+"]
-    for (number, _), row in zip(lines[1:], rows, strict=True):
-        if len(row) != _FIXED_COLUMNS + len(predicates):
-            columns = f"{_FIXED_COLUMNS} + {len(predicates)} predicates"
-            raise SdpError(f"{len(row)} tab-separated columns instead of {columns}", name, number)
-        if row[5] == "+" and row[_FIXED_COLUMNS + predicates.index(int(row[0]))] != "_":
-            raise SdpError(f"word {row[0]} is its own argument", name, number)
     arcs = []
-    for dependent, row in enumerate(rows, start=1):
-        labels = zip(predicates, row[_FIXED_COLUMNS:], strict=True)
-        arcs += [(head, dependent, label) for head, label in labels if label != "_"]
+    for (number, _), row in zip(lines[1:], rows, strict=True):
+        arcs += _arcs_of_word(row, predicates, name, number)
     _, words, lemmas, pos, tops, _, frames = map(list, zip(*(row[:_FIXED_COLUMNS] for row in rows), strict=True))
     return SdpSentence(
         id=identifier[1:],
@@ -115,3 +99,30 @@ def _parse_sentence(lines: list[tuple[int, str]], name: str) -> SdpSentence:
         predicates=predicates,
         line=first,
     )
+
+
+def _parse_word(line: str, expected: int, name: str, number: int) -> list[str]:
+    """Returns the columns of the line of a word. Raises `SdpError` unless it has this id and valid marks."""
+    row = line.split("\t")
+    if len(row) < _FIXED_COLUMNS:
+        raise SdpError(f"{len(row)} tab-separated columns, at least {_FIXED_COLUMNS} are needed", name, number)
+    if row[0] != str(expected):
+        raise SdpError(f"word {row[0]!r} where {expected} should come", name, number)
+    if "" in row:
+        raise SdpError(f"column {row.index('') + 1} is empty", name, number)
+    if not {row[4], row[5]} <= {"+", "-"}:
+        raise SdpError("TOP and PRED (columns 5 and 6) are not + or -", name, number)
+    return row
+
+
+def _arcs_of_word(row: list[str], predicates: list[int], name: str, number: int) -> list[tuple[int, int, str]]:
+    """Returns the arcs to a word. Raises `SdpError` unless it has a column for each predicate, empty for itself."""
+    if len(row) != _FIXED_COLUMNS + len(predicates):
+        columns = f"{_FIXED_COLUMNS} + {len(predicates)} predicates"
+        raise SdpError(f"{len(row)} tab-separated columns instead of {columns}", name, number)
+    word = int(row[0])
+    labels = zip(predicates, row[_FIXED_COLUMNS:], strict=True)
+    arcs = [(head, word, label) for head, label in labels if label != "_"]
+    if any(head == word for head, _, _ in arcs):
+        raise SdpError(f"word {word} is its own argument", name, number)
+    return arcs

@@ -14,8 +14,6 @@ Sentence = str | Sequence[str]
 Span = tuple[int, int]
 # Methods that return Python's own values: in numpy, torch and pandas, and in arrays and scalars of pyarrow
 _CONVERSIONS = ("tolist", "to_pylist", "as_py")
-
-
 # Control characters that are no white space, zero-width spaces, byte order marks and U+FFFE, U+FFFF.
 _NO_TEXT = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u200b\ufeff\ufffe\uffff]")
 

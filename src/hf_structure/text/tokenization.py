@@ -9,6 +9,7 @@ import itertools
 import json
 import re
 import unicodedata
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -48,6 +49,7 @@ def build_word_tokenizer(
             from the model.
     """
     vocabulary = {token: i for i, token in enumerate(SPECIAL_TOKENS.values())}
+    # Repeated words would leave gaps between the ids, which models turn into unused rows.
     for word in words:
         vocabulary.setdefault(word, len(vocabulary))
     backend = Tokenizer(models.WordLevel(vocabulary, unk_token=SPECIAL_TOKENS["unk_token"]))
@@ -373,9 +375,6 @@ def encode_text(text: str, tokenizer: PreTrainedTokenizerBase) -> dict[str, list
     """
     bos, eos = _ends(tokenizer)
     spans = [match.span() for match in re.finditer(r"\S+", text)]
-    word_at = []  # word of each character
-    for word, (_, end) in enumerate(spans):
-        word_at += [word] * (end - len(word_at))
     encoding = tokenizer(text, return_offsets_mapping=True, **_PLAIN)
     input_ids = encoding["input_ids"]
     starts = [start for start, _ in encoding["offset_mapping"]]
@@ -384,13 +383,20 @@ def encode_text(text: str, tokenizer: PreTrainedTokenizerBase) -> dict[str, list
         starts = starts[1:]
     if not spans or not input_ids:
         raise ValueError("a sentence without words")
-    words = [word_at[min(start, len(word_at) - 1)] for start in starts]
+    words = _words_at(starts, spans)
+    # Numbered without gaps, since the tokenizer may drop words.
     numbers = {word: number for number, word in enumerate(dict.fromkeys(words), start=1)}
     return {
         "input_ids": [bos, *input_ids, eos],
         "word_ids": [0, *(numbers[word] for word in words), 0],
         "word_spans": [spans[word] for word in numbers],
     }
+
+
+def _words_at(offsets: Iterable[int], spans: Sequence[tuple[int, int]]) -> list[int]:
+    """Returns the index of the word at each offset, the next one for white space, or else the last."""
+    ends = [end for _, end in spans]
+    return [min(bisect_right(ends, offset), len(spans) - 1) for offset in offsets]
 
 
 def word_start_mask(tokenizer: PreTrainedTokenizerBase) -> torch.Tensor:

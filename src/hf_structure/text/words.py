@@ -343,6 +343,7 @@ def sentence_spans(text: str, line_breaks: str = "end") -> list[tuple[int, int]]
 def _parts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Splits a chunk at marks that need no white space after them."""
     chunk = text[start:end]
+    # Most chunks are plain words, and spared the search.
     for match in () if chunk.isascii() and ".." not in chunk else _NO_SPACE.finditer(text, start, end):
         yield start, match.end()
         start = match.end()
