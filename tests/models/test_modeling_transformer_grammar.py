@@ -5,7 +5,7 @@ import pytest
 import torch
 from grafts import SOURCES, StructureBattery, change_rows, source
 from huggingface_hub.errors import StrictDataclassClassValidationError
-from modeling_common import gradients
+from modeling_common import gradients, operations
 from test_machine_transformer_grammar import LABELS, config_of, random_actions
 from tiny_models import randomise_biases
 from torch.testing import assert_close
@@ -13,6 +13,7 @@ from transformers import AutoModel, AutoModelForCausalLM, DynamicCache
 
 from hf_structure import TransformerGrammarConfig, TransformerGrammarForCausalLM
 from hf_structure.models.transformer_grammar.actions_transformer_grammar import at_tokens
+from hf_structure.models.transformer_grammar.annotation_transformer_grammar import replay_batch
 from hf_structure.models.transformer_grammar.cache_transformer_grammar import GrammarCache
 from hf_structure.models.transformer_grammar.machine_transformer_grammar import TOKEN_KINDS, Machine, scores_at
 from hf_structure.models.transformer_grammar.modeling_transformer_grammar import TransformerGrammarModel
@@ -241,13 +242,13 @@ def test_next_words_and_actions_sum_to_one(kind):
         use_cache=False,
         **{name: batch[name] for name in ("attention_mask", "word_ids", "actions")},
     )
-    known = reading.tape.events != -1
-    known &= reading.legal.any(2)
-    predicted = model.predict(reading.outputs.last_hidden_state[known], reading.legal[known])
+    known = reading.replay.events != -1
+    known &= reading.replay.legal.any(2)
+    predicted = model.predict(reading.outputs.last_hidden_state[known], reading.replay.legal[known])
     kinds, tokens = predicted.kinds.softmax(-1), predicted.tokens.softmax(-1)
     total = (kinds[:, :1] * tokens).sum(1) + kinds[:, 1:].sum(1)
     assert_close(total, torch.ones_like(total))
-    of_tokens, of_actions = reading.legal[known].tensor_split([TOKEN_KINDS], dim=1)
+    of_tokens, of_actions = reading.replay.legal[known].tensor_split([TOKEN_KINDS], dim=1)
     illegal = ~torch.cat([of_tokens.any(1, keepdim=True), of_actions], dim=1)
     assert not kinds[illegal].any()
 
@@ -320,6 +321,51 @@ def test_a_cache_equals_a_full_pass(kind, side):
         assert comes.sum() > 6
         assert_close(found[comes], expected[comes], atol=1e-4, rtol=1e-4)
         assert isinstance(cache, GrammarCache)
+
+
+# Replays made in advance, by the collator
+
+
+@pytest.mark.parametrize("kind", [*KINDS, GRAFT])
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_a_replay_in_advance_changes_nothing(kind, side, monkeypatch):
+    model = tiny_model(kind)
+    for seed in range(3):
+        batch = batch_of(model.config, (6, 1, 9), side, seed)
+        expected = [dict(model(**batch)), gradients(model, batch)]
+        inputs = batch | replay_batch(model.config, batch)
+        with monkeypatch.context() as patch:
+            patch.setattr(Machine, "step", None)  # nothing is read event by event
+            found = [dict(model(**inputs)), gradients(model, inputs)]
+        assert_close(found, expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kind", ["plm", "tg", "dtg"])
+def test_a_training_step_takes_as_many_operations_for_long_texts(kind):
+    model = tiny_model(kind)
+    counts = []
+    for words in (4, 12):
+        batch = batch_of(model.config, (words, 2))
+        counts.append(operations(model, batch | replay_batch(model.config, batch)))
+    assert counts[0] == counts[1]
+
+
+@torch.no_grad()
+def test_a_cache_is_filled_without_regard_to_a_replay():
+    model = tiny_model()
+    batch = batch_of(model.config)
+    del batch["labels"]
+    outputs = model(**batch, **replay_batch(model.config, batch), use_cache=True)
+    assert outputs.cache.machine.time.tolist() == model(**batch, use_cache=True).cache.machine.time.tolist()
+
+
+@torch.no_grad()
+def test_a_replay_of_other_actions():
+    model = tiny_model()
+    batch = batch_of(model.config)
+    other = batch_of(model.config, (6, 1))
+    with pytest.raises(ValueError, match=r"the replay does not fit .*: its starts have shape \(2, .*, not \(3, "):
+        model(**batch, **replay_batch(model.config, other))
 
 
 @pytest.mark.parametrize("change", ["reorder", "select", "repeat"])

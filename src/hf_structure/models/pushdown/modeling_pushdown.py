@@ -120,7 +120,6 @@ class PushdownLMModel(StructuredModelMixin, PushdownLMPreTrainedModel):
             input_ids, inputs_embeds, attention_mask, position_ids, cache=cache, use_cache=use_cache, **kwargs
         )
 
-    @no_compile  # token by token
     def replay(
         self,
         tokens: torch.Tensor,

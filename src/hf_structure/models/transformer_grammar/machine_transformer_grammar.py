@@ -20,7 +20,7 @@ import torch
 
 from hf_structure.models.transformer_grammar.actions_transformer_grammar import LEFT_ARC, RIGHT_ARC
 from hf_structure.models.transformer_grammar.configuration_transformer_grammar import TransformerGrammarConfig
-from hf_structure.modules.padding import pad_and_cat
+from hf_structure.modules.padding import mask_padding, pad_and_cat
 from hf_structure.modules.structured_lm.transformer_xl import RelativeAttention
 
 NOTHING, WORD, PIECE, COPY, FIRST_ACTION = range(-1, 4)  # events; actions are numbered from the last one
@@ -272,32 +272,71 @@ class Tape:
 
 
 @dataclass(frozen=True)
-class Replay:
-    """What a machine says while a tape is read."""
+class Replay(Tape):
+    """A tape with what a machine says while it is read."""
 
     visible: torch.Tensor  # (batch_size, 1 or num_heads, length, columns): as in [`View`]
     positions: torch.Tensor  # (batch_size, length, columns): as in [`View`]
     legal: torch.Tensor  # (batch_size, length, TOKEN_KINDS + actions): what may come after each event
     heads: torch.Tensor  # (batch_size, length): as from [`Machine.head_of`]
-    machine: Machine  # after the last event
+    machine: Any = None  # the [`Machine`] after the last event; None if it was replayed in advance
 
     @classmethod
     def of(cls, tape: Tape, machine: Machine) -> "Replay":
+        """Lets a machine read a tape, event by event."""
         length = tape.events.shape[1]
         machine = machine.with_room(length, length)
-        steps = []
+        machines = [machine]
+        views = []
         for events, places in zip(tape.events.unbind(1), tape.places.unbind(1), strict=True):
-            heads = machine.head_of(events)
             machine, view = machine.step(events, places)
-            steps.append((view.visible, view.positions, machine.legal(), heads))
-        visible, positions, legal, heads = zip(*steps, strict=True)
+            machines.append(machine)
+            views.append(view)
+        # What depends on one machine alone is asked of the machines of all events at once.
+        before = Machine.join(machines[:-1])  # (length * batch_size) rows
+        after = Machine.join(machines[1:])
         return cls(
-            torch.stack(visible, dim=2),
-            torch.stack(positions, dim=1),
-            torch.stack(legal, dim=1),
-            torch.stack(heads, dim=1),
-            machine,
+            **vars(tape),
+            visible=torch.stack([view.visible for view in views], dim=2),
+            positions=torch.stack([view.positions for view in views], dim=1),
+            legal=after.legal().unflatten(0, (length, -1)).transpose(0, 1),  # (B, length, TOKEN_KINDS + actions)
+            heads=before.head_of(tape.events.T.flatten()).unflatten(0, (length, -1)).T,  # (B, length)
+            machine=machine,
         )
+
+    @classmethod
+    def of_texts(
+        cls,
+        actions: torch.Tensor,
+        word_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        machine: Machine,
+        past: int = 0,
+    ) -> "Replay":
+        """
+        Args:
+            actions (`torch.LongTensor` of shape `(batch_size, seq_len, actions)`): The actions before each new token.
+            word_ids (`torch.LongTensor` of shape `(batch_size, past + seq_len)`): Words of all tokens.
+            attention_mask (`torch.Tensor` of shape `(batch_size, past + seq_len)`, *optional*): 0 for padding.
+            machine ([`Machine`]): The machines after the tokens that have been read.
+            past (`int`): Number of those tokens.
+
+        Raises:
+            ValueError: an action that does not exist.
+        """
+        names = machine.config.action_names
+        if actions.numel() and int(actions.max()) >= len(names):
+            raise ValueError(f"there is no action {int(actions.max())}: there are {len(names)}")
+        before = torch.nn.functional.pad(word_ids, (1, 0))[:, :-1]
+        is_piece = (word_ids > 0) & (word_ids == before)
+        events = torch.where(is_piece, PIECE, WORD)[:, past:]
+        events = mask_padding(events, attention_mask, NOTHING)
+        return cls.of(Tape.of(actions, events, machine.config, past), machine)
+
+    @property
+    def inputs(self) -> dict[str, torch.Tensor]:
+        """All but the machine, by name: what `forward` takes as `replay`."""
+        return {name: value for name, value in vars(self).items() if name != "machine"}
 
 
 def is_join(events: Any, config: TransformerGrammarConfig) -> Any:
@@ -317,8 +356,15 @@ def scores_at(
     where positions `(batch_size, queries, keys)` are those of keys as seen by queries. Where there is no mask,
     `visible`, `(batch_size, 1 or num_heads, queries, keys)`, tells which keys are seen.
     """
-    is_depth = config.relative_positions == "depth"
-    lowest, highest = (-1, config.max_depth) if is_depth else (0, int(positions.max()))
+    lowest = 0
+    if config.relative_positions == "depth":
+        lowest = -1
+        highest = config.max_depth
+    elif visible is None:
+        highest = positions.shape[2] - 1
+    else:
+        # A search drops columns: its distances may be greater than there are columns.
+        highest = int(positions.max())
     index = (highest - positions).unsqueeze(1)  # (B, 1, Q, keys): the highest comes first
 
     def scores(attention: RelativeAttention, query: torch.Tensor) -> torch.Tensor:
