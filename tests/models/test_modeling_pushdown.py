@@ -218,7 +218,7 @@ def test_attachments_are_scored_pair_by_pair(backbone):
 
 
 def test_loss_is_that_of_tokens_and_attachments():
-    model, lengths = tiny_model(attachment_loss_weight=0.5), (11, 4, 8)
+    model, lengths = tiny_model(), (11, 4, 8)
     batch = batch_of(lengths)
     with torch.no_grad():
         outputs = model(**batch)
@@ -230,7 +230,7 @@ def test_loss_is_that_of_tokens_and_attachments():
         attached -= sum(choices[k, k - batch["attachments"][row, k]] for k in range(length))
     count = sum(lengths) - 3
     assert_close(outputs.lm_loss, tokens / count)
-    assert_close(outputs.attachment_loss, 0.5 * attached / count)
+    assert_close(outputs.attachment_loss, attached / count)
     assert_close(outputs.loss, outputs.lm_loss + outputs.attachment_loss)
     assert_close(model(**batch, num_items_in_batch=2 * count).loss, outputs.loss / 2)
     shifted = torch.nn.functional.pad(batch.pop("labels"), (0, 1), value=-100)[:, 1:]
@@ -414,7 +414,6 @@ def test_without_stack_layers_it_is_a_transformer_xl():
         ({"stack_layers": [0, 2]}, r"stack_layers \[0, 2\] in a model of 2 layers: list layers from 0 to 1"),
         ({"max_depth": 0}, "max_depth must be at least 1"),
         ({"attachment_size": 0}, "attachment_size must be at least 1"),
-        ({"attachment_loss_weight": -1}, "must not be negative"),
         ({"num_attention_heads": 3}, "no multiple of num_attention_heads 3"),
     ],
 )

@@ -198,10 +198,11 @@ def test_a_composed_constituent_is_read_through_its_vector():
         assert (difference < 1e-6) == (layers == 1)
 
 
-@pytest.mark.parametrize("read", [True, False])
+@pytest.mark.parametrize("kind", ["dtg", "arcs"])
 @torch.no_grad()
-def test_arcs_are_read_with_the_last_token_of_their_head(read):
-    model = tiny_model("dtg", arcs_read_heads=read, num_hidden_layers=1)
+def test_composed_arcs_are_read_twice_with_the_last_token_of_their_head(kind):
+    composes = kind == "dtg"
+    model = tiny_model(kind, num_hidden_layers=1)
     ids = torch.tensor([[2, 7, 8, 9, 10, 3]])  # the third and the fourth token are one word, the head
     words = torch.tensor([[0, 1, 2, 2, 3, 0]])
     actions = pad_actions([at_tokens([[], [], [0], [1, 1]], words[0].tolist())], 6)
@@ -211,22 +212,10 @@ def test_arcs_are_read_with_the_last_token_of_their_head(read):
     )
     model(ids, word_ids=words, actions=actions)
     tokens, arcs = model.get_input_embeddings().weight, model.model.action_embeddings.weight
-    head, root = (tokens[number] if read else 0 for number in (9, 2))
-    left, right, last = arcs[0] + head, arcs[1] + head, arcs[1] + root
-    expected = [
-        tokens[2],
-        tokens[7],
-        tokens[8],
-        tokens[9],
-        left,
-        left,
-        tokens[10],
-        right,
-        right,
-        last,
-        last,
-        tokens[3],
-    ]
+    head, root = (tokens[number] if composes else 0 for number in (9, 2))
+    times = 2 if composes else 1
+    expected = [tokens[2], tokens[7], tokens[8], tokens[9], *[arcs[0] + head] * times, tokens[10]]
+    expected += [*[arcs[1] + head] * times, *[arcs[1] + root] * times, tokens[3]]
     assert_close(seen[0], torch.stack(expected))
 
 
@@ -435,9 +424,8 @@ def test_impossible_input():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"composition": "none", "relative_positions": "depth"}, "has no depth"),
         ({"composition": "heads", "formalism": "dependency"}, "is about constituents"),
-        ({"composition": "heads", "buffer_heads": 4}, "only 4 attention heads"),
+        ({"composition": "heads", "num_attention_heads": 1}, "restricts two attention heads"),
         ({"labels": ["A", "A"]}, "distinct"),
         ({"labels": []}, "at least one"),
         ({"max_open": 0}, "max_open"),

@@ -67,7 +67,7 @@ def span_actions(spans: Sequence[Sequence], length: int, config: TransformerGram
         if len(open_spans) == config.max_open:
             continue
         actions[start].append(labels[label])
-        closing = labels[label] if config.label_closings else 0
+        closing = labels[label] if config.composition == "compose" else 0
         open_spans.append((end, len(labels) + closing))
     close_until(length)
     return actions

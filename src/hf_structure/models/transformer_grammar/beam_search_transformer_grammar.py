@@ -9,7 +9,7 @@ tree before a word.
 
     p(x, y) = prod of all tokens and actions,    p(x) >= sum over the beam of p(x, y)
 
-Trees and actions are one to one, unless the configuration says otherwise: what is not pruned is counted once.
+Trees and actions are one to one: what is not pruned is counted once.
 """
 
 import torch

@@ -132,7 +132,7 @@ class Machine:
         can_open = ~is_finished & (count < config.max_open)
         can_close = (count > 0) & (self.size - 1 > innermost)  # not without children
         closings = [can_close]
-        if config.label_closings:
+        if config.composition == "compose":
             label = _pick(self.labels, innermost)
             closings = [can_close & (label == number) for number in range(len(config.label_names))]
         return [count > 0, is_finished, *[can_open] * len(config.label_names), *closings]
@@ -141,7 +141,8 @@ class Machine:
         """As [`_legal_brackets`]."""
         is_finished = self.by_right[:, 0]  # the root has got its dependent, its last one
         has_two = self.size > 2
-        bars_left = _pick(self.by_right, self.size - 1) & self.config.one_derivation
+        # A word's left arcs come before its right ones, so that each tree has one sequence of actions.
+        bars_left = _pick(self.by_right, self.size - 1)
         return [~is_finished, is_finished, has_two & ~bars_left, self.size > 1]
 
     def head_of(self, events: torch.Tensor) -> torch.Tensor:
@@ -202,15 +203,15 @@ class Machine:
         opened = after.times.masked_fill(after.items != innermost, -1).amax(1, keepdim=True)  # (rows, 1)
         is_outside = (innermost < 0) | (after.times < opened)
         is_inside = (innermost < 0) | (after.times >= opened)
-        restricted = [is_outside] * config.buffer_heads + [is_inside] * config.stack_heads
-        rest = config.num_attention_heads - len(restricted)
-        heads = torch.stack([*restricted, *[torch.ones_like(is_inside)] * rest], dim=1)  # (rows, num_heads, columns)
+        # One head sees what is before the constituent (the buffer of PLM-Mask), one what is in it (the stack).
+        others = [torch.ones_like(is_inside)] * (config.num_attention_heads - 2)
+        heads = torch.stack([is_outside, is_inside, *others], dim=1)  # (rows, num_heads, columns)
         return heads & seen  # (rows, num_heads, columns)
 
     def _positions(self, own: torch.Tensor, is_left: torch.Tensor, column: torch.Tensor, times: torch.Tensor):
         """`(rows, columns)`: relative positions; of no meaning for keys that are not seen."""
         config = self.config
-        if config.relative_positions == "linear":
+        if config.composition != "compose":
             return (self.time.unsqueeze(1) - times).masked_fill(times < 0, 0)
         level = torch.arange(self.labels.shape[1], device=own.device).expand_as(self.labels)  # (rows, room)
         if config.formalism == "constituency":
@@ -356,15 +357,9 @@ def scores_at(
     where positions `(batch_size, queries, keys)` are those of keys as seen by queries. Where there is no mask,
     `visible`, `(batch_size, 1 or num_heads, queries, keys)`, tells which keys are seen.
     """
-    lowest = 0
-    if config.relative_positions == "depth":
-        lowest = -1
-        highest = config.max_depth
-    elif visible is None:
-        highest = positions.shape[2] - 1
-    else:
-        # A search drops columns: its distances may be greater than there are columns.
-        highest = int(positions.max())
+    is_depth = config.composition == "compose"
+    # No distance is greater: without composition, each event has a column.
+    lowest, highest = (-1, config.max_depth) if is_depth else (0, positions.shape[2] - 1)
     index = (highest - positions).unsqueeze(1)  # (B, 1, Q, keys): the highest comes first
 
     def scores(attention: RelativeAttention, query: torch.Tensor) -> torch.Tensor:

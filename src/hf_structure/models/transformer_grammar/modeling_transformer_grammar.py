@@ -263,7 +263,7 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         the embedding of their head's last token, as in DTG.
         """
         of_actions = self.action_embeddings(actions.clamp(min=0)).to(tokens.dtype)
-        if self.config.arcs_read_heads:
+        if self.config.composition == "compose" and self.config.formalism == "dependency":
             of_actions = of_actions + heads
         return torch.where((actions >= 0).unsqueeze(-1), of_actions, tokens)
 

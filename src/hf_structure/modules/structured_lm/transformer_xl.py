@@ -135,18 +135,24 @@ class RelativeAttention(nn.Module):
         if attention_mask is not None:
             scores = add_bias(attention_mask, scores)
         weights = None
-        if attend is not None:
-            mixed = attend(self, content, key, value, scores)  # (B, Q, H, head_dim)
-        elif output_attentions or self.config._attn_implementation == "eager":
-            scores = content @ key.transpose(2, 3) + scores  # (B, H, Q, keys)
-            weights = self.dropout(scores.softmax(dim=-1, dtype=torch.float32).to(value.dtype))
-            mixed = (weights @ value).transpose(1, 2)  # (B, Q, H, head_dim)
+        if attend is None:
+            mixed, weights = self._attend(content, key, value, scores, output_attentions)
         else:
-            dropout = self.dropout.p if self.training else 0.0
-            mask = scores.to(content.dtype)
-            mixed = nn.functional.scaled_dot_product_attention(content, key, value, mask, dropout, scale=1.0)
-            mixed = mixed.transpose(1, 2)  # (B, Q, H, head_dim)
+            mixed = attend(self, content, key, value, scores)
         return self.output(mixed.flatten(2)), weights  # (B, Q, hidden_size)
+
+    def _attend(
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor, output_attentions: bool
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Mixed values `(batch_size, queries, num_heads, head_dim)`, and the weights if they are computed."""
+        if output_attentions or self.config._attn_implementation == "eager":
+            scores = query @ key.transpose(2, 3) + bias  # (B, H, Q, keys)
+            weights = self.dropout(scores.softmax(dim=-1, dtype=torch.float32).to(value.dtype))
+            return (weights @ value).transpose(1, 2), weights  # (B, Q, H, head_dim)
+        dropout = self.dropout.p if self.training else 0.0
+        mask = bias.to(query.dtype)
+        mixed = nn.functional.scaled_dot_product_attention(query, key, value, mask, dropout, scale=1.0)
+        return mixed.transpose(1, 2), None  # (B, Q, H, head_dim)
 
     def _position_scores(self, query: torch.Tensor, keys: int) -> torch.Tensor:
         """
