@@ -22,7 +22,7 @@ class StackCache(StructureCache):
     attachments: torch.Tensor  # (batch_size, seq_len)
     is_token: torch.Tensor  # (batch_size, seq_len): 1 for tokens, 0 for padding
     states: torch.Tensor  # (batch_size, seq_len, hidden_size): the last layer's
-    keys: torch.Tensor  # (batch_size, seq_len, attachment_size): what the scorer makes of them
+    keys: torch.Tensor  # (batch_size, seq_len, attachment_size): the scorer's
     stacks: Stacks  # after the last token
 
     def push(self, attachments: torch.Tensor, is_token: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -10,6 +10,8 @@ tree before a word.
     p(x, y) = prod of all tokens and actions,    p(x) >= sum over the beam of p(x, y)
 
 Trees and actions are one to one: what is not pruned is counted once.
+
+Dimensions: B sentences, k trees, rows hypotheses, n tokens, length events of a hypothesis, actions before a token.
 """
 
 import torch
@@ -174,7 +176,7 @@ class GrammarHypotheses(Hypotheses):
         self.keys_values.begin(len(rows), rows)
         states = self.run_layers(embed(self.backbone, embedded, times), times, **seen)[-1].squeeze(1)
         # Hypotheses that read no copy keep their last state.
-        self.last = states if len(rows) == len(of_all) else self.last.index_copy(0, rows, states)
+        self.last = states if len(rows) == len(of_all) else self.last.index_copy(0, rows, states)  # (rows, size)
         # Composed constituents are seen through their copies only: the keys of their parts can go.
         if self.config.composition == "compose":
             self._forget()

@@ -113,12 +113,9 @@ class TransformerGrammarConfig(StructuredLMConfig):
         self._check_sizes("max_depth", "max_open")
         if self.base_config is not None and self.composition != "none":
             raise ValueError('on a pretrained model, a transformer grammar is a PLM: give composition="none"')
-        if self.composition == "heads":
-            if self.formalism == "dependency":
-                raise ValueError(
-                    'composition="heads" is about constituents: there are none with formalism="dependency"'
-                )
-            if self.num_attention_heads < 2:
-                raise ValueError('composition="heads" restricts two attention heads: num_attention_heads is 1')
+        if self.composition == "heads" and self.formalism == "dependency":
+            raise ValueError('composition="heads" is about constituents: there are none with formalism="dependency"')
+        if self.composition == "heads" and self.num_attention_heads < 2:
+            raise ValueError('composition="heads" restricts two attention heads: num_attention_heads is 1')
         if self.labels is not None and len({*self.labels}) < max(len(self.labels), 1):
             raise ValueError("labels must be distinct, and at least one")

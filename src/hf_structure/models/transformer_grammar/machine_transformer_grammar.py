@@ -10,6 +10,9 @@ DTG:
 
 All other events are *stack* events, and are pushed; pieces of a word are one item together. Each event has one *key*,
 in the next column of a tape.
+
+Dimensions: rows machines, columns keys, room items of a stack; for whole texts B texts, length events (tokens, actions
+and copies), tokens, actions before a token (the most of any); for attention H heads, Q queries, keys.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,12 +29,12 @@ from hf_structure.modules.structured_lm.transformer_xl import RelativeAttention
 NOTHING, WORD, PIECE, COPY, FIRST_ACTION = range(-1, 4)  # events; actions are numbered from the last one
 BEGINS, GOES_ON, ENDS = range(3)  # kinds of tokens: may begin a word, goes on with one, ends the text
 TOKEN_KINDS = 3
-COMPLETE = -1  # in the place of the label of an open constituent
+COMPLETE = -1  # label of an item that is no open constituent
 
 
 @dataclass(frozen=True)
 class View:
-    """What keys are to newest events."""
+    """How the newest events see the keys."""
 
     visible: torch.Tensor  # (rows, 1 or num_heads, columns): which keys each sees
     positions: torch.Tensor  # (rows, columns): their relative positions
@@ -48,7 +51,7 @@ class Machine:
     time: torch.Tensor  # (rows,): number of events
     size: torch.Tensor  # (rows,): number of items on the stack, the first token included
     labels: torch.Tensor  # (rows, room): labels of open constituents; -1 of other items
-    heads: torch.Tensor  # (rows, room): the place in the text of the last token of its head word
+    heads: torch.Tensor  # (rows, room): the index in the text of the last token of its head word
     by_right: torch.Tensor  # (rows, room): whether it was last made by a right arc
     after_token: torch.Tensor  # (rows,): whether the last event was a token
 
@@ -146,15 +149,15 @@ class Machine:
         return [~is_finished, is_finished, has_two & ~bars_left, self.size > 1]
 
     def head_of(self, events: torch.Tensor) -> torch.Tensor:
-        """`(rows,)`: the place of the last token of the head of arcs to be read, and of their copies; -1 of others."""
+        """`(rows,)`: index of the last token of the head of arcs to be read, and of their copies; -1 of others."""
         item = self.size - 1 - (events == FIRST_ACTION + RIGHT_ARC).long()
         is_arc = (events >= COPY) & (self.config.formalism == "dependency")
         return torch.where(is_arc, _pick(self.heads, item), -1)
 
-    def step(self, events: torch.Tensor, places: torch.Tensor) -> tuple["Machine", View]:
+    def step(self, events: torch.Tensor, tokens: torch.Tensor) -> tuple["Machine", View]:
         """
-        Reads legal events, for which there is room, -1 for none, while the last token is at these places in the text,
-        `(rows,)` each. Returns the machines after them, and what they see.
+        Reads legal events, for which there is room, -1 for none, where `tokens` are the indices in the text of events
+        that are tokens, `(rows,)` each. Returns the machines after them, and their views.
         """
         config = self.config
         action = events - FIRST_ACTION
@@ -165,7 +168,9 @@ class Machine:
         opens = (action >= 0) & ~joins
         pushes = (events == WORD) | opens
         top = self.size - 1
-        first = top - 1 if is_dependency else self.innermost  # the lowest of the items that are joined
+        # The lowest of the items that are joined: the second, or the opening of the innermost constituent.
+        first = top - 1 if is_dependency else self.innermost
+        # A piece of a word, and the copy of an action, are the item on top.
         own = torch.where(pushes, self.size, torch.where(joins, first, top)).clamp(min=0)
         is_read = events != NOTHING
         column = torch.arange(self.items.shape[1], device=events.device) == self.used
@@ -184,7 +189,7 @@ class Machine:
             time=self.time + is_read.long(),
             size=torch.where(joins, first + 1, self.size + pushes.long()),
             labels=_put(self.labels, own, torch.where(opens, action, COMPLETE), pushes | joins),
-            heads=_put(self.heads, own, torch.where(is_word, places, self.head_of(events)), is_word | joins),
+            heads=_put(self.heads, own, torch.where(is_word, tokens, self.head_of(events)), is_word | joins),
             by_right=_put(self.by_right, own, is_right, pushes | joins),
             after_token=torch.where(is_read, is_word, self.after_token),
         )
@@ -198,8 +203,8 @@ class Machine:
         seen = ((after.times >= 0) | column).unsqueeze(1)  # (rows, 1, columns)
         if config.composition == "none":
             return seen
-        # p, where the innermost constituent was opened that is open after the event; before all if there is none
-        innermost = after.innermost.unsqueeze(1)
+        # The event that opened the innermost constituent that is open after this one; -1 if there is none.
+        innermost = after.innermost.unsqueeze(1)  # (rows, 1)
         opened = after.times.masked_fill(after.items != innermost, -1).amax(1, keepdim=True)  # (rows, 1)
         is_outside = (innermost < 0) | (after.times < opened)
         is_inside = (innermost < 0) | (after.times >= opened)
@@ -230,8 +235,8 @@ class Tape:
 
     events: torch.Tensor  # (batch_size, length): filled with -1 on the right
     actions: torch.Tensor  # (batch_size, length): which action each is, or a copy of; -1 for a token
-    places: torch.Tensor  # (batch_size, length): which token of the text it is; 0 for an action
-    starts: torch.Tensor  # (batch_size, tokens + 1, actions + 1): places of the actions before each token, and its own
+    tokens: torch.Tensor  # (batch_size, length): the index of the token in the text; 0 for an action
+    starts: torch.Tensor  # (batch_size, tokens + 1, actions + 1): events of the actions before a token, and its own
 
     @classmethod
     def of(
@@ -241,7 +246,7 @@ class Tape:
         Args:
             actions (`torch.LongTensor` of shape `(batch_size, tokens, actions)`):
                 The actions before each token, filled with -1; none before padding.
-            events (`torch.LongTensor` of shape `(batch_size, tokens)`): What kind of events the tokens are.
+            events (`torch.LongTensor` of shape `(batch_size, tokens)`): The tokens as events.
             config ([`TransformerGrammarConfig`]): Tells which actions are read twice.
             past (`int`): Number of tokens before these.
         """
@@ -255,6 +260,7 @@ class Tape:
         ends = (is_read.long() + is_double.long()).cumsum(1)
         starts = torch.cat([torch.zeros_like(ends[:, :1]), ends], dim=1)  # (B, tokens * (actions + 1) + 1)
         length = int(ends[:, -1].max())
+        # One more event at the end takes what is not read; it is cut off below.
         first = starts[:, :-1].masked_fill(~is_read, length)
         second = (starts[:, :-1] + 1).masked_fill(~is_double, length)
         number = torch.arange(past, past + tokens, device=events.device).repeat_interleave(most + 1).expand_as(events)
@@ -289,8 +295,8 @@ class Replay(Tape):
         machine = machine.with_room(length, length)
         machines = [machine]
         views = []
-        for events, places in zip(tape.events.unbind(1), tape.places.unbind(1), strict=True):
-            machine, view = machine.step(events, places)
+        for events, tokens in zip(tape.events.unbind(1), tape.tokens.unbind(1), strict=True):
+            machine, view = machine.step(events, tokens)
             machines.append(machine)
             views.append(view)
         # What depends on one machine alone is asked of the machines of all events at once.
@@ -341,7 +347,7 @@ class Replay(Tape):
 
 
 def is_join(events: Any, config: TransformerGrammarConfig) -> Any:
-    """Which events make one item of several: arcs and closings."""
+    """Mask of the events that make one item of several: arcs and closings."""
     openings = 0 if config.formalism == "dependency" else len(config.label_names)
     return events >= FIRST_ACTION + openings
 
@@ -354,8 +360,8 @@ def scores_at(
 
         score[k, j] = (W_q h_k + v) . W_k,r r of positions[k, j]
 
-    where positions `(batch_size, queries, keys)` are those of keys as seen by queries. Where there is no mask,
-    `visible`, `(batch_size, 1 or num_heads, queries, keys)`, tells which keys are seen.
+    with the positions `(batch_size, queries, keys)` of keys as seen by queries. If attention gets no mask, `visible`,
+    `(batch_size, 1 or num_heads, queries, keys)`, tells which keys are seen.
     """
     is_depth = config.composition == "compose"
     # No distance is greater: without composition, each event has a column.
@@ -365,8 +371,9 @@ def scores_at(
     def scores(attention: RelativeAttention, query: torch.Tensor) -> torch.Tensor:
         keys = attention.position_keys(highest + 1, query, lowest)  # (H, values, head_dim)
         of_values = torch.einsum("bhqd,hvd->bhqv", query, keys)  # (B, H, Q, values)
-        places = index.to(query.device).expand(-1, len(keys), -1, -1)  # layers may be on several devices
-        found = of_values.gather(-1, places)  # (B, H, Q, keys)
+        # Layers may be on several devices.
+        columns = index.to(query.device).expand(-1, len(keys), -1, -1)  # (B, H, Q, keys)
+        found = of_values.gather(-1, columns)  # (B, H, Q, keys)
         if visible is None:
             return found
         return found.masked_fill(~visible.to(query.device), torch.finfo(found.dtype).min)

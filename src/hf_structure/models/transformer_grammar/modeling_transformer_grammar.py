@@ -70,14 +70,15 @@ class Reading(NamedTuple):
 
     @property
     def next_indices(self) -> torch.Tensor:
-        """`(batch_size, tokens, actions + 1)`: after which event each action and token comes, after each token."""
+        """`(batch_size, tokens, actions + 1)`: the event before each action, and before the next token."""
         return self.replay.starts[:, 1:] - 1
 
-    def at(self, values: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-        """`(batch_size, number, ...)`: values `(batch_size, length, ...)` at indices `(batch_size, number)`."""
-        # Padding on the left has index -1.
-        indices = indices.clamp(min=0).unsqueeze(2).expand(-1, -1, values.shape[2])  # (B, number, size)
-        return values.gather(1, indices)  # (B, number, size)
+
+def rows_at(values: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+    """`(batch_size, number, size)`: rows of values `(batch_size, length, size)`; the first where an index is -1."""
+    # Padding on the left comes after no event, and has index -1.
+    indices = indices.clamp(min=0).unsqueeze(2).expand(-1, -1, values.shape[2])  # (B, number, size)
+    return values.gather(1, indices)  # (B, number, size)
 
 
 class TransformerGrammarPreTrainedModel(StructuredPreTrainedModel):
@@ -129,8 +130,8 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
                 Actions before each token: numbers of `config.action_names`, filled with -1 on the right. Without
                 actions, the model is the backbone.
             replay (`Mapping[str, torch.Tensor]`, *optional*):
-                What the machines say of these actions, computed in advance, as in [`Replay.inputs`]; the collator of
-                training adds it to batches. By default, and with a cache, events are replayed here one by one.
+                The [`Replay`] of these actions, computed in advance (`Replay.inputs`); the collator of training adds
+                it to batches. By default, and always with a cache, events are replayed here one by one.
 
         The last state of a token is taken after the last action before the next token. Hidden states and attentions
         cover all events, with actions and copies (see [`Machine`]).
@@ -148,7 +149,7 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         embedded = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds
         reading = self.read(embedded, attention_mask, word_ids, actions, cache, use_cache, replay, **kwargs)
         outputs = reading.outputs
-        outputs.last_hidden_state = reading.at(reading.states, reading.next_indices[..., -1])
+        outputs.last_hidden_state = rows_at(reading.states, reading.next_indices[..., -1])
         return outputs
 
     def read(
@@ -169,10 +170,7 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         # A cache needs the machines themselves, to go on from them.
         replayed = replay if kept is None else None
         found = self.replay(embedded, attention_mask, word_ids, actions, memory, replayed)
-        tokens, heads = (
-            memory.embedded.gather(1, index.clamp(min=0).unsqueeze(2).expand(-1, -1, embedded.shape[2]))
-            for index in (found.places, found.heads)
-        )  # each (B, length, hidden_size)
+        tokens, heads = (rows_at(memory.embedded, indices) for indices in (found.tokens, found.heads))
         outputs = self.backbone(
             inputs_embeds=self.embed_events(found.actions, tokens, heads),
             cache=kept,
@@ -184,7 +182,7 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         reading = Reading(found, outputs, outputs.last_hidden_state.to(embedded.device))
         if outputs.cache is not None:
             end = found.starts[:, -1, -1:]  # (B, 1)
-            last = reading.at(reading.states, end - 1).squeeze(1)
+            last = rows_at(reading.states, end - 1).squeeze(1)
             # Texts that have read nothing in this step keep their last state.
             has_read = (end > 0) | (memory.last is None)
             before = last if memory.last is None else memory.last
@@ -371,23 +369,24 @@ class TransformerGrammarForCausalLM(TreeLMMixin, TransformerGrammarPreTrainedMod
         """The logits of the tokens, and with targets the sum of the cross-entropies of what kind of event comes."""
         outputs = reading.outputs
         indices = reading.next_indices
-        last_states = reading.at(reading.states, indices[..., -1])
+        last_states = rows_at(reading.states, indices[..., -1])
         # Tokens are predicted after the last action before them, not after the token before.
         outputs.last_hidden_state = last_states
         result = self.predict_tokens(TransformerGrammarCausalLMOutput, outputs, 0)
-        legal = reading.at(reading.replay.legal, indices[..., -1])
+        legal = rows_at(reading.replay.legal, indices[..., -1])
         result.logits, kinds = self.predict(last_states, legal, result.logits)
         if targets is None:
             return result, None
         counts = targets != -100
         actions = nn.functional.pad(actions, (0, 0, 0, 1), value=-1)[:, 1:]  # after each token, (B, seq_len, actions)
-        text, place = counts.nonzero(as_tuple=True)
+        # Both are found once: each search for indices makes the host wait for the device.
+        text, position = counts.nonzero(as_tuple=True)
         row, token, number = ((actions >= 0) & counts.unsqueeze(2)).nonzero(as_tuple=True)
         index = indices[row, token, number]
         # Each action is predicted after the event before it, as tokens are.
         others = self.predict(reading.states[row, index], reading.replay.legal[row, index]).kinds
-        kinds = torch.cat([kinds[text, place], others])  # (events, 1 + actions)
-        gold = torch.cat([torch.zeros_like(place), actions[row, token, number] + 1])  # (events,)
+        kinds = torch.cat([kinds[text, position], others])  # (events, 1 + actions)
+        gold = torch.cat([torch.zeros_like(position), actions[row, token, number] + 1])  # (events,)
         texts = torch.cat([text, row])  # (events,)
         check_events(result.logits, targets, kinds, gold, texts)
         return result, nn.functional.cross_entropy(kinds, gold, reduction="sum")

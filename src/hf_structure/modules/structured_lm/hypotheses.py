@@ -1,4 +1,8 @@
-"""Hypotheses of a beam search: the structures of some sentences so far, and the cached keys and values."""
+"""
+Hypotheses of a beam search: the structures of some sentences so far, and the cached keys and values.
+
+Dimensions: B sentences, k structures of a sentence, rows hypotheses, n tokens.
+"""
 
 from typing import Any, ClassVar
 
@@ -35,6 +39,8 @@ class Hypotheses:
         self.backbone = model.model.backbone
         batch, tokens = ids.shape
         self.attention: dict[str, Any] = {}  # further inputs of layers
+        # The attention of transformers' models reads keys and values in rows; that of a Transformer-XL looks them up,
+        # so that hypotheses share them.
         self.keys_values = RowCache(tokens, most)
         if isinstance(self.backbone, TransformerXLModel):
             self.keys_values = shared = SharedCache(batch, tokens, most, ids.device)
@@ -104,10 +110,12 @@ class Hypotheses:
         for layer in self.layers[self.first :]:
             states = layer(states, **inputs)
             after.append(states)
+        # Layers may be on several devices; structures and logits are computed where the first is.
         return [each.to(device) for each in (*after[:-1], last_norm(self.backbone, states))]
 
     def log_probs(self, tokens: torch.Tensor) -> torch.Tensor:
         """`(rows,)`: log-probabilities of tokens `(rows,)` that come next."""
+        # Logits of the whole vocabulary are large: some rows at a time.
         logits = (self.model.lm_head(states).float() for states in self.last.split(LOGIT_ROWS))
         parts = zip(logits, tokens.split(LOGIT_ROWS), strict=True)
         return -torch.cat([torch.nn.functional.cross_entropy(*part, reduction="none") for part in parts])

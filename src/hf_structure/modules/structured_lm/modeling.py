@@ -1,6 +1,8 @@
 """
 Base classes of structured language models. A family has a `<Family>PreTrainedModel`, a `<Family>Model` with
 a `backbone` that reads its tapes, and a `<Family>ForCausalLM` with a head and a scorer of structures.
+
+Dimensions: B texts, n tokens, k structures of a text.
 """
 
 import copy
@@ -74,7 +76,7 @@ class StructuredModelMixin(MixinBase):
         self.backbone.set_input_embeddings(value)
 
     def wants_cache(self, use_cache: bool | None, cache: Cache | None, has_loss: bool = False) -> bool:
-        """Whether `forward` returns a cache."""
+        """Returns whether `forward` returns a cache."""
         if use_cache is None:
             return cache is not None or (self.config.use_cache and not self.training and not has_loss)
         return use_cache
@@ -141,8 +143,8 @@ class StructuredLMMixin(BeamSearchMixin):
         self, result: Any, targets: torch.Tensor, num_items_in_batch: torch.Tensor | int | None, **structure: Any
     ) -> None:
         """
-        Adds the losses to an output: the sum of the tokens' cross-entropies and that of structures, if there is one,
-        by the number of tokens. The latter is given, and also returned, under its name.
+        Adds the losses to an output: the summed cross-entropies of tokens and, if given, of structures, divided by the
+        number of tokens. The sum of structures is given, and its loss returned, under its name.
         """
         count = label_count(targets, num_items_in_batch)
         result.loss = sum_of_losses(result.logits, targets) / count
@@ -175,6 +177,7 @@ class StructuredLMMixin(BeamSearchMixin):
         config = config_class(base_config=copy.deepcopy(source.config), **settings)
         model: Any = cls(config)
         model = model.to(dtype=source.dtype, device=source.device)
+        # The backbone and the head have all weights of the base.
         model.model.backbone.load_state_dict(source.base_model.state_dict())
         head: Any = source.get_output_embeddings()
         model.lm_head.load_state_dict(head.state_dict())
@@ -244,8 +247,8 @@ class TreeLMMixin(StructuredLMMixin):
         Args:
             input_ids, attention_mask (`torch.LongTensor` of shape `(batch_size, seq_len)`): As in [`beam_search`].
             word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Word of each token, from 1, and
-                0 or less for those of none; by default all tokens between the first and the one that ends the text are
-                words. What begins or ends within a word is left out of trees.
+                0 or less for none; by default all tokens between the first and the one that ends the text are words.
+                Constituents that begin or end within a word are left out of trees.
             decoder (`str`): `"tree"`, what every model understands; there is no other.
             k (`int`): Number of trees; 1 for constituency trees.
             beam_size (`int`, *optional*): Trees followed: 16 by default, or `4 * k` if that is more.
@@ -296,7 +299,8 @@ def next_tokens(
 
 def sum_of_losses(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """Sum of the cross-entropies of targets `(batch_size, seq_len)`, -100 where they do not count."""
-    return nn.functional.cross_entropy(logits.float().flatten(0, 1), targets.flatten(), reduction="sum")
+    logits = logits.float().flatten(0, 1)  # (B * n, classes)
+    return nn.functional.cross_entropy(logits, targets.flatten(), reduction="sum")
 
 
 def label_count(targets: torch.Tensor, num_items_in_batch: torch.Tensor | int | None) -> torch.Tensor:

@@ -1,4 +1,9 @@
-"""Key-value cache of the beam search, and other vectors of its hypotheses."""
+"""
+Key-value cache of the beam search, and other vectors of its hypotheses.
+
+Dimensions: rows hypotheses, columns tokens of the longest, capacity vectors that there is room for, H heads, head_dim
+the size of a head.
+"""
 
 from collections.abc import Hashable
 from typing import Any
@@ -61,13 +66,15 @@ class SharedRows:
                 is_kept[indices] = True
             moved = is_kept.cumsum(0) - 1  # (used,)
             self.indices, *self.stashed = (moved[indices] for indices in (self.indices, *self.stashed))
-        kept = is_kept.nonzero().squeeze(1)
+        kept = is_kept.nonzero().squeeze(1)  # (used,)
         self.used = len(kept)
         needed = self.used + count
+        # Doubled, so that each vector is moved a constant number of times on average.
         self.capacity = max(min(2 * needed, self.most), needed)
         for name, old in self.tables.items():
             self.tables[name] = old.new_empty(self.capacity, old.shape[1])
-            torch.index_select(old, 0, kept.to(old.device), out=self.tables[name][: self.used])
+            # Written into the new table: a copy in between would raise the peak of memory.
+            torch.index_select(old, 0, kept.to(old.device), out=self.tables[name][: self.used])  # (used, size)
 
 
 class SharedCache(SharedRows):
@@ -109,6 +116,7 @@ class SharedCache(SharedRows):
         head_dim)`, keys and values from [`update`], and a bias of scores `(rows, num_heads, 1, tokens)`.
         """
         rows, num_heads, _, size = query.shape
+        # The indices are the same in all layers of a device.
         if query.device not in self.lookups:
             head = torch.arange(num_heads, device=self.indices.device).unsqueeze(1)
             index = self.indices[self.reading].unsqueeze(1) * num_heads + head  # (rows, num_heads, tokens)

@@ -44,11 +44,11 @@ class StructureCache(DynamicCache):
 
     @property
     def holds_structure(self) -> bool:
-        """Whether there are tokens with a structure."""
+        """Returns whether there are tokens with a structure."""
         return getattr(self, self._of_tokens[0]) is not None
 
     def append(self, **new: torch.Tensor) -> None:
-        """Extends tensors by those of new tokens, `(batch_size, queries, ...)`."""
+        """Appends the tensors of new tokens, `(batch_size, queries, ...)`."""
         for name, values in new.items():
             kept = getattr(self, name)
             known = values if kept is None else torch.cat([kept, values], dim=1)  # (B, tokens, ...)
