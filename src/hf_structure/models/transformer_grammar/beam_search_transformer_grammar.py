@@ -32,10 +32,10 @@ from hf_structure.models.transformer_grammar.machine_transformer_grammar import 
     is_join,
 )
 from hf_structure.models.transformer_grammar.outputs_transformer_grammar import GrammarBeamOutput
+from hf_structure.models.transformer_grammar.search_cache_transformer_grammar import GatheredCache, StashingCache
 from hf_structure.modules.padding import pad_and_cat
 from hf_structure.modules.structured_lm.backbones import embed
 from hf_structure.modules.structured_lm.hypotheses import LOGIT_ROWS, Hypotheses
-from hf_structure.modules.structured_lm.search_cache import GatheredCache
 
 
 class GrammarHypotheses(Hypotheses):
@@ -44,6 +44,7 @@ class GrammarHypotheses(Hypotheses):
     model: GrammarLM
     output_class = GrammarBeamOutput
     reads_words = True
+    cache_class = StashingCache
 
     def __init__(self, model: GrammarLM, ids: torch.Tensor, words: torch.Tensor, most: int):
         super().__init__(model, ids, most)

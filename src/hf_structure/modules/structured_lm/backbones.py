@@ -1,8 +1,6 @@
-"""
-Backbones that read tapes, a Transformer-XL of this library and models of transformers, and what differs in them.
+"""Backbones that read tapes, a Transformer-XL of this library and models of transformers, and what differs in them."""
 
-Dimensions: B texts, Q new tokens (queries), H heads, head_dim the size of a head.
-"""
+# Dimensions: B texts, Q new tokens (queries), H heads, head_dim the size of a head.
 
 from collections.abc import Callable
 from operator import attrgetter
@@ -59,7 +57,6 @@ def _third(attention: Any, states: torch.Tensor, part: int) -> torch.Tensor:
     projection = attention.c_attn
     if is_plain(projection, Conv1D):
         weight = projection.weight.chunk(3, dim=1)[part]
-        # Only the third that is needed is computed.
         return states @ weight + projection.bias.chunk(3)[part]
     return projection(states).chunk(3, dim=-1)[part]
 

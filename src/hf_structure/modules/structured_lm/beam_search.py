@@ -80,8 +80,7 @@ class BeamSearchMixin(MixinBase):
                 the [`~hf_structure.algorithms.beam.Beam`] of the group and its hypotheses.
 
         Returns:
-            [`GraphBeamOutput`] of GiLT, [`StackBeamOutput`] of Pushdown-LM, or [`GrammarBeamOutput`] of a transformer
-            grammar.
+            The family's output: [`GraphBeamOutput`], [`StackBeamOutput`] or [`GrammarBeamOutput`].
 
         Raises:
             ValueError: a model without layers that read structures; a sentence without tokens or, with structures
@@ -102,7 +101,6 @@ class BeamSearchMixin(MixinBase):
         structures = kind.empty_structures(k, *columns)
         nothing = log_probs.new_full(structures.shape[:2], -torch.inf)  # (B, k)
         found = Found(log_probs[:, 0].clone(), log_probs, structures, nothing)
-        # Groups bound the memory, and little is padded in them.
         for group in _groups(lengths, max_tokens // beam_size):
             longest = int(lengths[group].max())
             parts = [column[group, :longest] for column in columns]

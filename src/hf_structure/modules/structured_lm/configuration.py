@@ -33,13 +33,10 @@ class StructuredLMConfig(StructureConfig):
         base_config (`PreTrainedConfig` or `dict`, *optional*):
             Configuration of a pretrained language model (Gemma, GPT-2, GPT-NeoX, Llama, OPT, Qwen2 or Qwen3) that is
             the backbone instead; it then decides on all of the above, and follows where they are set later.
-        scale_embeddings (`bool`, defaults to `True`):
-            If True, the first layer reads the embeddings times the square root of their width, as in Transformer-XL.
-            Grafted backbones scale as before.
-        lm_head_bias (`bool`, defaults to `False`):
-            If True, the language modelling head has a bias.
-        use_cache (`bool`, defaults to `True`):
-            If True, evaluation without labels returns a cache.
+        scale_embeddings (`bool`, defaults to `True`): If True, the first layer reads the embeddings times the square
+            root of their width, as in Transformer-XL. Grafted backbones scale as before.
+        lm_head_bias (`bool`, defaults to `False`): If True, the language modelling head has a bias.
+        use_cache (`bool`, defaults to `True`): If True, evaluation without labels returns a cache.
     """
 
     grafted: ClassVar[str]  # what layers read, for messages

@@ -23,11 +23,9 @@ from hf_structure.modules.structured_lm.structure_cache import StructureCache
 
 class StructureWriter:
     """
-    Builds the structures of texts while their tokens are read one by one. A family says in a subclass what its
-    `structures` are called, the `modes` of generation that they can be built in, the `options` of `generate` that are
-    its own, the argument of `forward` by which structures of prompts may be `given`, and the arguments that are
-    `refused`; it extends `of`, `begin` and `mix` where it has options, more settings or several structures for each
-    text.
+    Builds the structures of texts while their tokens are read one by one. A subclass names its `structures`, the
+    `modes` of generation it supports, its own `options` of `generate`, the argument of `forward` by which structures
+    of prompts may be `given`, and `refused` arguments; it extends `of`, `begin` and `mix` if these need more.
 
     Args:
         sample (`bool`, *optional*): If True, structures are sampled, else the likeliest taken; by default as the text.

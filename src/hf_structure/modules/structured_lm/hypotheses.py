@@ -1,8 +1,6 @@
-"""
-Hypotheses of a beam search: the structures of some sentences so far, and the cached keys and values.
+"""Hypotheses of a beam search: the structures of some sentences so far, and the cached keys and values."""
 
-Dimensions: B sentences, k structures of a sentence, rows hypotheses, n tokens.
-"""
+# Dimensions: B sentences, k structures of a sentence, rows hypotheses, n tokens.
 
 from typing import Any, ClassVar
 
@@ -15,7 +13,7 @@ from hf_structure.modules.structured_lm.search_cache import RowCache, SharedCach
 from hf_structure.modules.structured_lm.tape_attention import TapeLookup
 from hf_structure.modules.structured_lm.transformer_xl import TransformerXLModel, causal_mask
 
-LOGIT_ROWS = 256  # hypotheses whose logits are computed at a time
+LOGIT_ROWS = 256  # hypotheses whose logits, of the whole vocabulary, are computed at a time
 
 
 class Hypotheses:
@@ -32,6 +30,7 @@ class Hypotheses:
 
     output_class: ClassVar[type[ModelOutput]]
     reads_words: ClassVar[bool] = False
+    cache_class: ClassVar[type[SharedCache]] = SharedCache  # for a Transformer-XL
 
     def __init__(self, model: Any, ids: torch.Tensor, most: int):
         self.model = model
@@ -43,7 +42,7 @@ class Hypotheses:
         # so that hypotheses share them.
         self.keys_values = RowCache(tokens, most)
         if isinstance(self.backbone, TransformerXLModel):
-            self.keys_values = shared = SharedCache(batch, tokens, most, ids.device)
+            self.keys_values = shared = self.cache_class(batch, tokens, most, ids.device)
             self.attention = {"attend": shared.attend, "position_scores": shared.position_scores}
         self.tables: dict[int, torch.Tensor] = {}  # by layer: keys of the values of tapes
         self.positions = torch.arange(tokens, device=ids.device).unsqueeze(0)
@@ -115,7 +114,6 @@ class Hypotheses:
 
     def log_probs(self, tokens: torch.Tensor) -> torch.Tensor:
         """`(rows,)`: log-probabilities of tokens `(rows,)` that come next."""
-        # Logits of the whole vocabulary are large: some rows at a time.
         logits = (self.model.lm_head(states).float() for states in self.last.split(LOGIT_ROWS))
         parts = zip(logits, tokens.split(LOGIT_ROWS), strict=True)
         return -torch.cat([torch.nn.functional.cross_entropy(*part, reduction="none") for part in parts])

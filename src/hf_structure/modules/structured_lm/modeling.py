@@ -1,13 +1,12 @@
 """
 Base classes of structured language models. A family has a `<Family>PreTrainedModel`, a `<Family>Model` with
 a `backbone` that reads its tapes, and a `<Family>ForCausalLM` with a head and a scorer of structures.
-
 Dimensions: B texts, n tokens, k structures of a text.
 """
 
 import copy
 from collections.abc import Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import torch
 from torch import nn
@@ -177,10 +176,8 @@ class StructuredLMMixin(BeamSearchMixin):
         config = config_class(base_config=copy.deepcopy(source.config), **settings)
         model: Any = cls(config)
         model = model.to(dtype=source.dtype, device=source.device)
-        # The backbone and the head have all weights of the base.
         model.model.backbone.load_state_dict(source.base_model.state_dict())
-        head: Any = source.get_output_embeddings()
-        model.lm_head.load_state_dict(head.state_dict())
+        model.lm_head.load_state_dict(cast(Any, source.get_output_embeddings()).state_dict())
         model.tie_weights()
         model.generation_config = copy.deepcopy(source.generation_config)
         return model.eval()
@@ -299,8 +296,7 @@ def next_tokens(
 
 def sum_of_losses(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """Sum of the cross-entropies of targets `(batch_size, seq_len)`, -100 where they do not count."""
-    logits = logits.float().flatten(0, 1)  # (B * n, classes)
-    return nn.functional.cross_entropy(logits, targets.flatten(), reduction="sum")
+    return nn.functional.cross_entropy(logits.float().flatten(0, 1), targets.flatten(), reduction="sum")
 
 
 def label_count(targets: torch.Tensor, num_items_in_batch: torch.Tensor | int | None) -> torch.Tensor:

@@ -37,7 +37,6 @@ class TapeLookup:
     ) -> "TapeLookup":
         """For large batches with few of the values: queries are compared with the keys of those alone."""
         features = index.shape[1]
-        # Values of different features are told apart by their number.
         index = index + num_values * torch.arange(features, device=index.device).view(-1, 1, 1)  # (B, F, Q, keys)
         occurs = torch.zeros(features * num_values, dtype=torch.long, device=index.device)
         occurs[index] = 1

@@ -105,10 +105,9 @@ class RelativeAttention(nn.Module):
                 Added to scores; without it, every token sees all keys.
             content_bias, position_bias (`torch.FloatTensor` of shape `(num_heads, 1, head_dim)`): u and v.
             cache (`Cache`, *optional*): Keys and values of the tokens before.
-            score_bias (`Callable`, *optional*):
-                Maps the queries for content and for positions, which are scaled, to a bias added to the scores.
-            position_scores (`Callable`, *optional*):
-                Maps this module and the queries for positions to scores by position, instead of by distance.
+            score_bias (`Callable`, *optional*): From the scaled queries for content and positions, a bias of scores.
+            position_scores (`Callable`, *optional*): From this module and the queries for positions, scores by
+                position, instead of by distance.
             attend (`Callable`, *optional*):
                 Replaces attention: from this module, queries, keys, values and a bias to `(B, Q, H, head_dim)`.
 
@@ -125,7 +124,9 @@ class RelativeAttention(nn.Module):
             key, value = cache.update(key, value, self.layer_idx, kwargs=kwargs)
             # A static cache returns its whole capacity, not only the tokens so far.
             if attention_mask is not None:
-                key, value = (kept[:, :, : attention_mask.shape[-1]] for kept in (key, value))
+                keys = attention_mask.shape[-1]
+                key = key[:, :, :keys]
+                value = value[:, :, :keys]
         if position_scores is None:
             scores = self._position_scores(position, key.shape[2])
         else:
@@ -135,24 +136,18 @@ class RelativeAttention(nn.Module):
         if attention_mask is not None:
             scores = add_bias(attention_mask, scores)
         weights = None
-        if attend is None:
-            mixed, weights = self._attend(content, key, value, scores, output_attentions)
-        else:
-            mixed = attend(self, content, key, value, scores)
-        return self.output(mixed.flatten(2)), weights  # (B, Q, hidden_size)
-
-    def _attend(
-        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor, output_attentions: bool
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Mixed values `(batch_size, queries, num_heads, head_dim)`, and the weights if they are computed."""
-        if output_attentions or self.config._attn_implementation == "eager":
-            scores = query @ key.transpose(2, 3) + bias  # (B, H, Q, keys)
+        if attend is not None:
+            mixed = attend(self, content, key, value, scores)  # (B, Q, H, head_dim)
+        elif output_attentions or self.config._attn_implementation == "eager":
+            scores = content @ key.transpose(2, 3) + scores  # (B, H, Q, keys)
             weights = self.dropout(scores.softmax(dim=-1, dtype=torch.float32).to(value.dtype))
-            return (weights @ value).transpose(1, 2), weights  # (B, Q, H, head_dim)
-        dropout = self.dropout.p if self.training else 0.0
-        mask = bias.to(query.dtype)
-        mixed = nn.functional.scaled_dot_product_attention(query, key, value, mask, dropout, scale=1.0)
-        return mixed.transpose(1, 2), None  # (B, Q, H, head_dim)
+            mixed = (weights @ value).transpose(1, 2)  # (B, Q, H, head_dim)
+        else:
+            dropout = self.dropout.p if self.training else 0.0
+            mask = scores.to(content.dtype)
+            mixed = nn.functional.scaled_dot_product_attention(content, key, value, mask, dropout, scale=1.0)
+            mixed = mixed.transpose(1, 2)  # (B, Q, H, head_dim)
+        return self.output(mixed.flatten(2)), weights  # (B, Q, hidden_size)
 
     def _position_scores(self, query: torch.Tensor, keys: int) -> torch.Tensor:
         """
