@@ -19,6 +19,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from tiny_models import randomise
 from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter, tree_map
 from transformers import (
     MODEL_MAPPING,
@@ -79,6 +80,25 @@ def gradients(model: PreTrainedModel, batch: dict, **kwargs) -> dict[str, torch.
     model.zero_grad()
     model(**batch, **kwargs).loss.backward()
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+class OperationCounter(TorchDispatchMode):
+    """Counts the operations of torch."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += 1
+        return function(*args, **(kwargs or {}))
+
+
+def operations(model: PreTrainedModel, batch: dict) -> int:
+    """Number of operations of torch in a training step."""
+    with OperationCounter() as counter:
+        gradients(model, batch)
+    return counter.count
 
 
 def without_gradient(model: PreTrainedModel, batch: dict) -> tuple[str, ...]:
