@@ -140,23 +140,17 @@ class StructureBattery(ModelBattery):
 
 class GraftBattery:
     """
-    Grafts under the battery of their family, which comes after this class, but for what backbones of transformers
-    start with, name and save. `parts` are the sizes that are not the backbone's.
+    Grafts on GPT-2 under the battery of their family, which comes after this class, but for what backbones of
+    transformers start with, name and save. `parts` are the sizes that are not the backbone's. Others differ in their
+    attention: each is compared with `literal_attention`, gradients included, and padded, cached and saved.
     """
 
     parts: dict
     dropout = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop", "attention_dropout", "hidden_dropout"), 0.3)
-
-    def graft_on(self, backbone: str) -> None:
-        self.backbone = backbone
-        joint = {"gpt2": ["c_attn"], "gpt_neox": ["query_key_value"]}
-        self.lora_targets = joint.get(backbone, ["q_proj", "k_proj", "v_proj"])
-        if backbone == "opt":  # the same for all keys, which nothing rotates: it does not change their softmax
-            name = "model.backbone.decoder.layers.{}.self_attn.k_proj.bias"
-            self.without_effect = tuple(map(name.format, range(2)))
+    lora_targets = ["c_attn"]
 
     def config(self, **settings) -> PreTrainedConfig:
-        base = copy.deepcopy(SOURCES[self.backbone]().config)
+        base = copy.deepcopy(SOURCES["gpt2"]().config)
         base.update({**dict.fromkeys(self.dropout, 0.0), "tie_word_embeddings": True, "use_cache": False, **settings})
         return self.base_class.config_class(base_config=base, **self.parts)
 

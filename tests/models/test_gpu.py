@@ -251,8 +251,6 @@ BATTERIES[StructFormer] = {"relation_activation": "ones"}
 def test_layers_on_two_devices(battery, tmp_path):
     tests: Any = battery()
     tests.kind = "tg"
-    if isinstance(tests, GraftedGiLT):
-        tests.graft_on("gpt2")
     model = tests.model(**BATTERIES[battery])
     batch = tests.inputs(model)
     beam = {"beam_size": 2} if isinstance(tests, StructureBattery) else {}

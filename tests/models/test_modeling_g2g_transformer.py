@@ -583,35 +583,6 @@ def test_a_broken_model_is_noticed():
         model.decode(torch.tensor([[3, 4, 5]]))
 
 
-def test_bfloat16_autocast_parses():
-    model = tiny_model()
-    batch = collate([{"input_ids": e["input_ids"]} for e in examples(model.config)])
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        output = model.decode(**batch, k=3)
-    assert output.log_probs.dtype == torch.float32
-    assert_close(output.log_probs[:, 0], model.decode(**batch, k=3).log_probs[:, 0], atol=0.3, rtol=0.1)
-
-
-@pytest.mark.parametrize(
-    "settings", [{}, pytest.param(SETTINGS["swap"], marks=pytest.mark.slow)], ids=["projective", "swap"]
-)
-def test_a_trained_parser_makes_the_trees_it_has_seen(settings):
-    torch.manual_seed(0)
-    model = G2GTransformerForParsing(tiny_config(hidden_size=24, **settings)).train()
-    batch = collate(examples(model.config, LENGTHS[1:]))
-    batch["labels"] = batch["heads"] % 3 - 100 * (batch["heads"] < 0).long()
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    for _ in range(50):
-        optimizer.zero_grad()
-        model(**batch).loss.backward()
-        optimizer.step()
-    for options in ({}, {"beam_size": 3}):
-        output = model.eval().decode(batch["input_ids"], batch["attention_mask"], **options)
-        assert torch.equal(output.heads[:, 0], batch["heads"])
-        assert torch.equal(output.columns["labels"][:, 0], batch["labels"].clamp(min=-1))
-        assert (output.log_probs.exp() > 0.5).all()
-
-
 # What the encoder reads
 
 

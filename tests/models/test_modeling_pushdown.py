@@ -125,10 +125,6 @@ class TestPushdownLM(StructureBattery):
 class TestGraftedPushdownLM(GraftBattery, TestPushdownLM):
     parts = PARTS
 
-    @pytest.fixture(autouse=True, params=["gpt2", "qwen3"])
-    def _backbone(self, request):
-        self.graft_on(request.param)
-
 
 # Against the paper
 
