@@ -347,11 +347,6 @@ def test_k_best_in_every_format_that_holds_them(run, folder):
     assert page.count("<svg") == 3
 
 
-def test_both_spellings_of_options(run, folder):
-    expected = run("parse", "--model", folder, "--format", "json", "--batch_size", "2", "notes.txt")
-    assert run("parse", "--model", folder, "--format", "json", "--batch-size=2", "notes.txt") == expected
-
-
 def test_usage_of_the_command_that_is_misused(capsys):
     with pytest.raises(SystemExit):
         main(["parse", "--nonsense"])
@@ -528,17 +523,6 @@ def test_evaluate_json_and_options(run, system):
     assert scores["las"] == pytest.approx(8 / 11)
 
 
-@pytest.mark.parametrize("name", ["PUNC", "--"])
-def test_punctuation_of_other_schemes(run, system, name):
-    """It is ignored whatever its relation is called, words of the same relation are not."""
-    commands = [[command, "gold.conllu", system, "--ignore", "punct"] for command in ("evaluate", "analyze")]
-    expected = [run(*command) for command in commands]
-    Path("gold.conllu").write_text(GOLD.replace("punct", name).replace("root", name), encoding="utf-8")
-    text = Path(system).read_text(encoding="utf-8").replace("root", name)
-    Path(system).write_text(text, encoding="utf-8")
-    assert [run(*command) for command in commands] == expected
-
-
 def test_evaluate_what_parse_wrote(run, folder):
     run("parse", "--model", folder, "--format", "conllu", "gold.conllu", "--output", "parsed.conllu")
     output = run("evaluate", "gold.conllu", "parsed.conllu", "--ignore", "punct")
@@ -616,11 +600,6 @@ FIRST = GOLD.partition("\n\n")[0] + "\n\n"
 def test_evaluate_refuses(fail, content, options, message):
     Path("system.conllu").write_text(content, encoding="utf-8")
     assert message in fail("evaluate", "gold.conllu", "system.conllu", *options)[0]
-
-
-def test_evaluate_without_files_or_words(fail, here):
-    assert "missing: No such file or directory" in fail("evaluate", "gold.conllu", "missing")[0]
-    assert ".: Is a directory" in fail("evaluate", ".", "gold.conllu")[0]
 
 
 EMPTY = {
@@ -824,32 +803,6 @@ def test_a_system_that_branches_to_the_right(run, fail, untagged):
     assert "sentence 1: word 1 is 'now' in the prediction" in fail("evaluate", "tagged.mrg", "right.mrg")[0]
 
 
-def test_commands_that_read_brackets_without_tags(run, untagged, structformer):
-    words = [["the", "dog", "sees", "it", "now", "."], ["He", "sleeps", "."]]
-    for name in ("tagged", "untagged", "unlabelled", "spaced"):
-        file = f"{name}.mrg"
-        assert words_of(run("parse", "--model", structformer, "--format", "json", file)) == words
-        assert run("agree", "tagged.mrg", file) if name != "tagged" else True
-        assert run("render", file, "--format", "text").count("dog") == 2
-        Path(file).rename(f"{name}.prd")
-        assert words_of(run("parse", "--model", structformer, "--format", "json", f"{name}.prd")) == words
-        Path(f"{name}.prd").rename(file)
-
-
-GERMAN = "(S (NP (ART Der) (ADJA alte) (NN Hund)) (VP (VVFIN bellt) (ADV laut)) ($. .))"
-
-
-@pytest.mark.parametrize("words", ["Der alte Hund bellt laut", "Der alte Hund bellt laut ."])
-def test_german_tags(run, here, words):
-    """Of two constituents right branching, which predicts three, finds one."""
-    Path("gold.mrg").write_text(GERMAN)
-    Path("system.mrg").write_text(right_branching_trees([words.split()]))
-    for options in ([], ["--punctuation", "drop_by_form"]):
-        scores = json.loads(run("evaluate", "gold.mrg", "system.mrg", "--json", *options))
-        assert scores["uf1"] == pytest.approx(0.4)
-        assert (scores["matched"], scores["predicted"], scores["gold"]) == (1, 3, 2)
-
-
 @pytest.mark.parametrize(
     ("option", "counts"),
     [
@@ -934,8 +887,6 @@ def test_other_numbers_of_trees(fail, trees):
     whole = Path("all.mrg").read_text(encoding="utf-8")
     Path("more.mrg").write_text(whole + "(X one)", encoding="utf-8")
     assert "5 predicted sentences, but 4 gold sentences" in fail("evaluate", "gold.mrg", "more.mrg")[0]
-    Path("fewer.mrg").write_text(whole.splitlines()[0], encoding="utf-8")
-    assert "1 predicted sentences, but 4 gold sentences" in fail("evaluate", "gold.mrg", "fewer.mrg")[0]
 
 
 def test_gold_trees_without_words(fail, here):
@@ -1131,13 +1082,6 @@ def test_render_standard_input(run, trees):
     Path("trees.data").write_text(TREES, encoding="utf-8")
     assert run("render", "trees.data", "--input_format", "brackets", "--format", "svg") == expected
     assert "<h1>Trees</h1>" in run("render", "-", stdin="\n" + GOLD)
-
-
-def test_render_what_parse_wrote(run, structformer):
-    run("parse", "--model", structformer, "--format", "brackets", "notes.txt", "--output", "notes.mrg")
-    expected = parse(TEXTS, structformer, structure="constituency")
-    output = run("render", "notes.mrg", "--format", "text")
-    assert output == "".join(f"{' '.join(parsed.words)}\n{parsed}\n\n" for parsed in expected)
 
 
 @pytest.mark.parametrize(

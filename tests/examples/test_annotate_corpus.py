@@ -1,14 +1,10 @@
 """`examples/annotate_corpus.py`: in process where that is enough, as a command where processes are the point."""
 
 import gzip
-import json
 import lzma
 import os
-import random
-import signal
 import socket
 import subprocess
-import time
 from functools import partial
 from pathlib import Path
 
@@ -16,10 +12,8 @@ import datasets
 import pytest
 import running
 from running import ENVIRONMENT, TORCHRUN, load_script, start_and_kill
-from tqdm import tqdm
-from tqdm.std import TqdmDefaultWriteLock
 
-from hf_structure import Parses, parse
+from hf_structure import parse
 from hf_structure.cli import blocks as blocks_module
 from hf_structure.cli.blocks import BlockFolder
 from hf_structure.cli.parse import parse_sources
@@ -213,22 +207,6 @@ def test_rows(rows, run, tmp_path, monkeypatch, structformer, source, column):
     assert [sentence.forms for sentence in read_conllu(tmp_path / "silver.conllu")] == SENTENCES
 
 
-@pytest.mark.parametrize("sentences", [None, "model", "split", "line"])
-def test_sentences(run, tmp_path, tagger, sentences):
-    """Those that the model finds, by default, with the tags that it gives; or others."""
-    text = "It isn't so. He left ok\nHi\n"
-    (tmp_path / "text.txt").write_text(text)
-    (tmp_path / "rows.jsonl").write_text(json.dumps({"text": text}) + "\n")
-    more = [] if sentences is None else ["--sentences", sentences]
-    for name, texts in (("text.txt", text.splitlines()), ("rows.jsonl", [text])):
-        output = tmp_path / f"{name}.conllu"
-        run(tmp_path / name, *options(tagger, output, *more))
-        parses = Parses(parse(texts, tagger, sentences=sentences or "model"))
-        found = [sentence.tokens for sentence in read_conllu(output)]
-        assert found == [sentence.tokens for sentence in read_conllu(parses.to_conllu().splitlines())]
-        assert "isn't" in [token.form for tokens in found for token in tokens if "-" in token.id]
-
-
 def test_a_model_that_finds_no_sentences(run, corpus, tmp_path, structformer):
     message = message_of(
         run, corpus / "dev.txt", *options(structformer, tmp_path / "o.conllu", "--sentences", "model")
@@ -386,63 +364,6 @@ def test_refuses_to_go_on_with_other_options(run, broken, change, differs, tmp_p
     assert "delete that folder" in message
     assert {file: file.read_bytes() for file in blocks(output).iterdir()} == before
     assert not output.exists()
-
-
-def test_a_child_that_is_killed_keeps_no_lock_of_progress_bars():
-    tqdm.get_lock()  # is made when it is asked for
-    child = running.fork()
-    if child == 0:
-        tqdm.get_lock().acquire()
-        os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(child, 0)
-    for lock in TqdmDefaultWriteLock().locks:  # those of all processes and of all threads
-        assert lock.acquire(True, 10)
-        lock.release()
-
-
-@pytest.mark.slow
-def test_killed_again_and_again(run, corpus, tmp_path, structformer, monkeypatch):
-    output, rng = tmp_path / "silver.conllu", random.Random(0)
-    arguments = [corpus / "train.txt", *options(structformer, output, "--block_size", "5")]
-    for number in range(0, 12, 2):
-        child = running.fork()
-        if child == 0:
-            run_slowly(partial(run, *arguments), monkeypatch)
-        wait_for_blocks(output, number, child)
-        time.sleep(rng.uniform(0, 0.03))
-        os.kill(child, signal.SIGKILL)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-        assert not output.exists()
-    run(*arguments)
-    whole = tmp_path / "whole.conllu"
-    run(arguments[0], *options(structformer, whole, "--block_size", "5"))
-    # A last digit may differ where a process rounds differently.
-    trees = [[(sentence.comments, sentence.heads) for sentence in read_conllu(path)] for path in (output, whole)]
-    assert trees[0] == trees[1]
-    assert len(trees[0]) == 60
-    assert sorted(os.listdir(tmp_path)) == ["silver.conllu", "whole.conllu"]
-
-
-def run_slowly(run, monkeypatch):
-    """Runs in a process that is to be killed: every block takes a while, and the last one is never written."""
-
-    def write(folder, number, *arguments, write=BlockFolder.write):
-        if number == 11:
-            signal.pause()
-        time.sleep(0.02)
-        write(folder, number, *arguments)
-
-    monkeypatch.setattr(BlockFolder, "write", write)
-    try:
-        run()
-    finally:
-        os._exit(1)
-
-
-def wait_for_blocks(output, count, child):
-    while not blocks(output).exists() or len(BlockFolder(str(output)).find()) < min(count, 11):
-        assert os.waitpid(child, os.WNOHANG) == (0, 0), "it has ended"
-        time.sleep(0.001)
 
 
 def test_killed_while_it_joins(run, corpus, tmp_path, structformer, monkeypatch):
@@ -604,12 +525,3 @@ def test_code_of_the_model_is_run_if_it_is_trusted(run, script, corpus, tmp_path
     more = ["--trust_remote_code"] if trust else []
     message = message_of(run, corpus / "dev.txt", *options(structformer, tmp_path / "silver.conllu", *more))
     assert message == f"asked with {trust}"
-
-
-def test_help(run, capsys):
-    with pytest.raises(SystemExit) as ended:
-        run("--help")
-    assert ended.value.code == 0
-    printed = capsys.readouterr().out
-    assert "accelerate launch examples/annotate_corpus.py" in printed
-    assert "--skip_long" in printed

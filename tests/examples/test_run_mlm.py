@@ -1,7 +1,6 @@
 """`examples/run_mlm.py`: in process where that is enough, as a command where processes are the point."""
 
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -21,7 +20,6 @@ from running import (
     losses,
     results,
     run_main,
-    start_and_kill,
     step_of,
 )
 from safetensors import SafetensorError
@@ -273,15 +271,6 @@ def assert_same_run(first: Path, second: Path) -> None:
 
 
 @pytest.mark.slow
-def test_killed_run_goes_on_with_the_same_losses(corpus, run, tmp_path):
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    run(*training(corpus, whole, epochs=15))
-    start_and_kill(command(*training(corpus, killed, epochs=15)), killed)
-    run(*training(corpus, killed, epochs=15))
-    assert_same_run(whole, killed)
-
-
-@pytest.mark.slow
 def test_results_say_that_a_run_has_ended(script, corpus, run, tmp_path, monkeypatch):
     """They are written after all else, the model card too."""
 
@@ -377,26 +366,6 @@ def test_two_processes_learn_what_one_does(corpus, run, tmp_path):
 CONFIGS = sorted(
     path for path in EXAMPLES.glob("configs/*.json") if not path.stem.startswith(("g2g", "gilt", "pushdown", "rng"))
 )
-
-
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
-def test_published_configurations(script, monkeypatch, config):
-    files = ["--train_file", "x.txt", "--validation_file", "y.txt", "--output_dir", "z"]
-    monkeypatch.setattr(
-        sys, "argv", ["run_mlm.py", "--config", str(config), *files, "--max_tokens", "77", "--use_cpu"]
-    )
-    *parsed, settings = script.parse_arguments()
-    values = {name: value for args in parsed for name, value in vars(args).items()}
-    options = json.loads(config.read_text())["options"]
-    assert values["max_tokens"] == 77  # the command line is stronger than the file
-    for name, value in options.items():
-        assert name == "max_tokens" or values[name] == value
-    assert AutoConfig.for_model(**settings).hidden_size == settings["hidden_size"]
-    if config.stem.endswith(("-ptb", "-bllip")):  # of the papers, whose code stops after no fewer epochs
-        assert values["num_train_epochs"] == 100
-        assert not script.callbacks(parsed[-1])
-        assert values["lr_scheduler_kwargs"] == {"factor": 0.5, "patience": 2, "threshold": 0.0}
-        assert settings.get("root_score") == ("uniform" if settings["model_type"] == "udgn" else None)
 
 
 def made_small(config: Path) -> dict:
@@ -545,17 +514,6 @@ def test_a_full_disk_is_one_line_that_names_it(corpus, run, script, tmp_path, mo
     with pytest.raises(SystemExit) as end:
         run(*training(corpus, tmp_path / "run", epochs=1))
     assert end.value.code == f"run_mlm.py: {tmp_path / place}: No space left on device"
-
-
-def test_help_begins_with_our_options(run, capsys):
-    with pytest.raises(SystemExit):
-        run("--help")
-    text = capsys.readouterr().out
-    assert "accelerate launch examples/run_mlm.py --model_type udgn \\\n" in text  # as it stands in the docstring
-    names = ("config", "model_type", "train_file", "mask_rate", "seed")
-    places = [re.search(rf"^  --{name}[ ,]", text, re.MULTILINE).start() for name in names]
-    assert places == sorted(places)
-    assert "Share of the words that are masked. (default: 0.3)" in " ".join(text.split())
 
 
 # Text that is prepared, and text that is streamed

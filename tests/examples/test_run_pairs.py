@@ -9,7 +9,7 @@ import datasets
 import pytest
 import running
 import torch
-from running import load_script, start_and_kill
+from running import load_script
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from hf_structure import score
@@ -182,18 +182,6 @@ def test_a_data_set_with_configurations(run, gpt2, data, tmp_path, monkeypatch):
     assert results(tmp_path / "from_hub")["paradigms"] == results(tmp_path / "from_files")["paradigms"]
 
 
-@pytest.mark.slow
-def test_goes_on_after_a_kill(run, gilt, data, tmp_path):
-    options = ["--model", str(gilt), "--data", str(data), "--beam_size", "2", "--output_dir", str(tmp_path / "killed")]
-    start_and_kill(command(*options), tmp_path / "killed", "paradigms/*.json")
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "killed").glob("paradigms/*.json")}
-    assert 0 < len(before) <= 5
-    run(*options)
-    assert {path: path.stat().st_mtime_ns for path in before} == before
-    run(*options[:-1], tmp_path / "whole")
-    assert results(tmp_path / "killed") == results(tmp_path / "whole")
-
-
 def test_goes_on_with_copies_of_the_same_files(run, script, gilt, data, tmp_path, monkeypatch):
     options = ["--beam_size", 1, "--output_dir", tmp_path / "out"]
     run("--model", gilt, "--data", data, *options)
@@ -211,15 +199,6 @@ def test_does_not_go_on_with_another_beam(run, gilt, data, tmp_path):
     run("--model", gilt, "--data", data, "--beam_size", 1, "--output_dir", tmp_path)
     with pytest.raises(ValueError, match="is of a run with other options"):
         run("--model", gilt, "--data", data, "--beam_size", 2, "--output_dir", tmp_path)
-
-
-def test_given_data(data_dir):
-    paradigms = read_pairs(str(data_dir / "blimp"), PRESETS["blimp"])
-    assert len(paradigms) == 67
-    assert [len(pairs) for pairs in paradigms.values()] == [100] * 67
-    first = paradigms["npi_present_1"][0]
-    assert [len(variant.text.split()) for variant in (first.good, *first.bad)] == [6, 6]
-    assert first.groups == ("npi_present_1", "npi_licensing", "semantics")
 
 
 @pytest.mark.parametrize(

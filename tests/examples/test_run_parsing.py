@@ -2,7 +2,6 @@
 
 import json
 import random
-import re
 import shutil
 import subprocess
 import sys
@@ -270,14 +269,6 @@ def test_tags(treebank, family, run, tmp_path):
     assert right > wrong
 
 
-@pytest.mark.slow
-@of_one_family
-def test_bf16(treebank, family, run, tmp_path):
-    run(*training(treebank, tmp_path, epochs=4, family=family), "--bf16", *SMALL_BATCHES)
-    assert losses(tmp_path)[-1] < 0.6 * losses(tmp_path)[0]
-    assert {weight.dtype for weight in load_file(tmp_path / "model.safetensors").values()} == {torch.float32}
-
-
 # Refinement
 
 
@@ -396,17 +387,6 @@ def test_sentences_left_out_are_counted(mixed, run, tmp_path, caplog, options, t
     ]
 
 
-@pytest.mark.slow
-def test_crossing_arcs_need_swap(tmp_path, run):
-    crossing = ConlluSentence.from_words(["a", "b", "c", "d"], [3, 4, 0, 3], ["nsubj", "obj", "root", "det"])
-    for name in ("train", "dev"):
-        write_conllu([crossing] * 24, tmp_path / f"{name}.conllu")
-    with pytest.raises(ValueError, match="train: 24 of 24 sentences left out; 24: its tree is not projective"):
-        run(*training(tmp_path, tmp_path / "without"))
-    run(*training(tmp_path, tmp_path / "with", epochs=8), "--use_swap", *SMALL_BATCHES)
-    assert results(tmp_path / "with")["eval_las"] == 1
-
-
 def test_labels_that_were_not_seen_in_training_are_never_right(treebank, run, tmp_path):
     run(*training(treebank, tmp_path / "run"))
     for label in ("unseen", "_"):
@@ -427,18 +407,6 @@ def assert_same_run(first: Path, second: Path) -> None:
     for name in SCORES:
         assert losses(second, f"eval_{name}") == pytest.approx(losses(first, f"eval_{name}"), rel=1e-5)
         assert results(second)[f"eval_{name}"] == pytest.approx(results(first)[f"eval_{name}"], rel=1e-5)
-
-
-@pytest.mark.slow
-@of_every_family
-def test_killed_run_goes_on_with_the_same_losses(treebank, family, run, tmp_path):
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    run(*training(treebank, whole, epochs=8, family=family))
-    start_and_kill(command(*training(treebank, killed, epochs=8, family=family)), killed)
-    run(*training(treebank, killed, epochs=8, family=family))
-    assert_same_run(whole, killed)
-    first, second = (load_file(folder / "model.safetensors") for folder in (whole, killed))
-    assert_close(second, first, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.slow
@@ -518,20 +486,6 @@ def test_two_processes_learn_what_one_does(treebank, family, run, tmp_path):
 
 
 CONFIGS = sorted([*EXAMPLES.glob("configs/g2g*.json"), *EXAMPLES.glob("configs/rng*.json")])
-
-
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
-def test_options_of_published_configurations(script, monkeypatch, config):
-    arguments = ["--train_file", "x.conllu", "--validation_file", "y.conllu", "--output_dir", "z", "--use_cpu"]
-    monkeypatch.setattr("sys.argv", ["run_parsing.py", "--config", str(config), *arguments, "--max_tokens", "77"])
-    *parsed, settings = script.parse_arguments()
-    values = {name: value for part in parsed for name, value in vars(part).items()}
-    content = json.loads(config.read_text())
-    assert values["max_tokens"] == 77  # the command line is stronger than the file
-    for name, value in content["options"].items():
-        assert name == "max_tokens" or values[name] == value
-    for name, value in content["model"].items():
-        assert name == "model_type" or settings[name] == value
 
 
 def test_columns_of_a_configuration_can_be_left_out(script, monkeypatch):
@@ -614,19 +568,6 @@ def test_wrong_commands(run, tmp_path, monkeypatch, arguments, message):
         run(*arguments, "--output_dir", "out", "--use_cpu")
     assert "\n" not in str(error.value)
     assert not list(tmp_path.glob("out/checkpoint-*"))
-
-
-def test_help_begins_with_our_options(run, capsys):
-    with pytest.raises(SystemExit):
-        run("--help")
-    text = capsys.readouterr().out
-    assert (
-        "accelerate launch examples/run_parsing.py --model_type rng_transformer" in text
-    )  # as it stands in the docstring
-    names = ("config", "encoder", "train_file", "seed", "new_learning_rate")
-    places = [re.search(rf"^  --{name}[ ,]", text, re.MULTILINE).start() for name in names]
-    assert places == sorted(places)
-    assert "Highest learning rate of the others. (default: 0.0003)" in " ".join(text.split())
 
 
 # Columns, treebanks, sentence starts
