@@ -266,7 +266,6 @@ def test_constituents_of_a_model_of_dependencies(fail, folder, arguments):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["missing.txt"], "missing.txt: No such file or directory"),
         (["."], ". is a folder, not a file"),
         (["--model", "nonsense"], "no model 'nonsense'"),
         (["--marginals"], "--marginals need --format json"),
@@ -276,7 +275,6 @@ def test_constituents_of_a_model_of_dependencies(fail, folder, arguments):
         (["--output", "."], ".: Is a directory"),
         (["notes.txt", "--output", "./notes.txt"], "notes.txt is to be read and written at once"),
         (["--max_words", "2", "notes.txt"], "notes.txt:1: the sentence has 5 words, more than the 2"),
-        (["--input_format", "conllu", "notes.txt"], "notes.txt:1: 1 tab-separated columns instead of 10"),
     ],
 )
 def test_wrong_arguments(fail, folder, arguments, message):
@@ -457,11 +455,7 @@ def test_parses_that_find_standard_output_full(folder, here, monkeypatch, unbuff
     [
         (["parse", "--format", "pdf"], "invalid choice: 'pdf'"),
         (["parse", "--batch_size", "0"], "--batch_size: must be a number of at least 1, not '0'"),
-        (["parse", "--max_words", "many"], "--max_words: must be a number of at least 1, not 'many'"),
-        (["parse", "-k", "-1"], "-k: must be a number of at least 1, not '-1'"),
         (["evaluate", "gold.conllu"], "the following arguments are required: system"),
-        (["evaluate", "gold.mrg", "gold.mrg", "--min_length", "0"], "--min_length: must be a number of at least 1"),
-        (["render", "gold.conllu", "--limit", "0"], "--limit: must be a number of at least 1"),
     ],
 )
 def test_wrong_usage(run, capsys, arguments, message):
@@ -593,7 +587,6 @@ FIRST = GOLD.partition("\n\n")[0] + "\n\n"
             "the characters differ: 'Rats sleep' (sentence 2, line 15) in the prediction, "
             "'Cats sleep' (sentence 2, line 16) in the gold",
         ),
-        (GOLD.replace("\t_\n", "\n"), [], "system.conllu:3: 9 tab-separated columns instead of 10"),
         ("\0", [], "binary file"),
     ],
 )
@@ -672,11 +665,8 @@ def test_analysis_as_json_and_figures(run, systems):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["missing.conllu"], "missing.conllu: No such file or directory"),
         (["chain.conllu", "./chain.conllu"], "two systems are called 'chain': name them, NAME=FILE"),
-        (["a=chain.conllu", "a=right.conllu"], "two systems are called 'a'"),
         (["chain.conllu", "--format", "png"], "--format is that of the figures: it needs --output_dir"),
-        (["short.conllu"], "1 predicted sentences, but 2 gold sentences"),
     ],
 )
 def test_wrong_analyses(fail, systems, arguments, message):
@@ -848,14 +838,11 @@ def test_baselines(run, trees):
     ("arguments", "message"),
     [
         (["gold.mrg", "gold.conllu"], "gold.mrg and gold.conllu differ in format: brackets and conllu"),
-        (["gold.conllu", "gold.mrg"], "gold.conllu and gold.mrg differ in format: brackets and conllu"),
         (["notes.txt", "gold.mrg"], "notes.txt and gold.mrg differ in format: brackets and text"),
         (["gold.mrg", "kept.ptb", "--ignore", "NP"], "--ignore is for trees in CoNLL-U only"),
         (["gold.mrg", "kept.ptb", "--universal"], "--universal is for trees in CoNLL-U only"),
         (["gold.conllu", "gold.conllu", "--baselines"], "is for brackets (.mrg, .ptb, .prd, .brackets) only"),
         (["gold.conllu", "gold.conllu", "--punctuation", "keep"], "--punctuation is for brackets"),
-        (["gold.conllu", "gold.conllu", "--min_length", "2"], "--min_length is for brackets"),
-        (["gold.mrg", "missing.mrg"], "missing.mrg: No such file or directory"),
         (["gold.mrg", "kept.ptb", "--min_length", "9"], "there is no sentence to score"),
         (["gold.mrg", "kept.ptb", "--punctuation", "keep"], "word 7 is missing in the prediction, '.' in the gold"),
     ],
@@ -1088,10 +1075,8 @@ def test_render_standard_input(run, trees):
     ("arguments", "message"),
     [
         (["--kind", "trees"], "a FILE is needed, except for --kind relations"),
-        (["missing"], "missing: No such file or directory"),
         (["."], ". is a folder, not a file"),
         (["notes.txt"], "notes.txt is read as text, which has no trees to draw"),
-        (["notes.txt", "--input_format", "brackets"], "notes.txt:1: text outside of brackets: 'She'"),
         (["gold.conllu", "--output", "gold.conllu"], "gold.conllu is to be read and written at once"),
         (["headless.conllu", "--output", "old.html"], "headless.conllu:15: words without a head"),
     ],

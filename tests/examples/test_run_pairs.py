@@ -211,15 +211,12 @@ def test_does_not_go_on_with_another_beam(run, gilt, data, tmp_path):
         ),
         (json.dumps(made_pairs("npi")[0] | {"sentence_bad": " "}), "bad.jsonl:2: sentence_bad is ' ', not text"),
         (json.dumps(made_pairs("npi")[0] | {"field": None}), "bad.jsonl:2: field is None, not text"),
-        (json.dumps(made_pairs("npi")[0] | {"linguistics_term": ""}), "bad.jsonl:2: linguistics_term is '', not"),
-        (json.dumps(made_pairs("npi")[0] | {"sentence_good": 3}), "bad.jsonl:2: sentence_good is 3, not text"),
-        ("[" * 100_000, "bad.jsonl:2: JSON that is nested too deeply"),
         (
             json.dumps(made_pairs("npi")[0] | {"sentence_good": "\ud800"}),
             "bad.jsonl:2: .*: character 1 of .* lone surr",
         ),
     ],
-    ids=["json", "fields", "empty", "null", "nothing", "number", "deep", "surrogate"],
+    ids=["json", "fields", "empty", "null", "surrogate"],
 )
 def test_wrong_items(run, gpt2, tmp_path, line, message):
     (tmp_path / "bad.jsonl").write_text(json.dumps(made_pairs("npi")[0]) + "\n" + line + "\n")

@@ -796,7 +796,6 @@ def test_error_of_the_source_comes_after_the_sentences_before_it(folder):
         ({"punctuation": "keep"}, "punctuation must be one of attach, drop, parse, not 'keep'"),
         ({"batch_size": 0}, "batch_size must be at least 1, not 0"),
         ({"structure": "constituency"}, "UDGNForMaskedLM gives dependency trees, but no constituency trees"),
-        ({"structure": "both"}, "UDGNForMaskedLM gives dependency trees, but no constituency trees"),
         ({"structure": "phrases"}, "structure must be one of dependency, constituency, both, graph, not 'phrases'"),
         ({"decoder": "viterbi"}, "not 'viterbi'"),
         ({"k": 0}, "k must be at least 1, not 0"),
