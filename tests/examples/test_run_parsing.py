@@ -27,7 +27,6 @@ from running import (
 )
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-from torch.testing import assert_close
 from transformers import AutoConfig, AutoTokenizer, BertConfig, BertModel, PreTrainedTokenizerFast
 
 from hf_structure import G2GTransformerForParsing, RNGTransformerForParsing, parse
@@ -222,16 +221,6 @@ def test_learning_rates(treebank, encoder, script, run, tmp_path, monkeypatch, c
     assert new == {f"g2g_transformer.layers.0.attention.{kind}_relations.weight" for kind in ("key", "value")}
 
 
-@pytest.mark.slow
-def test_warms_up_and_decays(treebank, run, tmp_path):
-    run(*training(treebank, tmp_path, epochs=2, rate=0.01), "--warmup_steps", "0.5")
-    rates = losses(tmp_path, "learning_rate")
-    steps, middle = len(rates), (len(rates) + 1) // 2
-    assert rates == pytest.approx(
-        [0.01 * (k / middle if k < middle else (steps - k) / (steps - middle)) for k in range(steps)]
-    )
-
-
 @of_every_family
 def test_without_labels(treebank, family, run, tmp_path):
     run(*training(treebank, tmp_path, family=family), "--no_labels")
@@ -407,19 +396,6 @@ def assert_same_run(first: Path, second: Path) -> None:
     for name in SCORES:
         assert losses(second, f"eval_{name}") == pytest.approx(losses(first, f"eval_{name}"), rel=1e-5)
         assert results(second)[f"eval_{name}"] == pytest.approx(results(first)[f"eval_{name}"], rel=1e-5)
-
-
-@pytest.mark.slow
-@of_one_family
-def test_accumulated_batches_learn_what_whole_ones_do(treebank, family, run, tmp_path):
-    exact = dict.fromkeys(("hidden_dropout", "attention_dropout"), 0.0)
-    exact["decoder_dropout" if family == "rng_transformer" else "classifier_dropout"] = 0.0
-    for name, max_tokens in (("whole", "4096"), ("parts", "64")):
-        options = ["--max_tokens", max_tokens, "--gradient_accumulation_steps", "99"]
-        run(*training(treebank, tmp_path / name, epochs=2, family=family, **exact), *options)
-    assert len(losses(tmp_path / "whole")) == len(losses(tmp_path / "parts")) == 2  # one step an epoch
-    first, second = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "parts"))
-    assert_close(second, first, rtol=1e-3, atol=1e-4)
 
 
 def test_goes_on_from_the_last_complete_checkpoint(treebank, encoder, run, tmp_path):

@@ -150,14 +150,6 @@ def test_each_of_several_files_is_reported(tables, models, run, tmp_path):
     assert [json.loads(line)["file"] for line in lines] == ["stsb-dev"] * 12 + ["stsb-other"] * 9
 
 
-def test_accumulated_batches_weigh_as_one(tables, models, run, tmp_path):
-    for name, examples in (("few", 40), ("many", 3)):
-        run(*training(tables, models / "udgn", tmp_path / name, "rte"), "--max_examples", examples,
-            "--gradient_accumulation_steps", 500)  # fmt: skip
-    for key in ("loss", "grad_norm", "eval_loss"):
-        assert losses(tmp_path / "many", key) == pytest.approx(losses(tmp_path / "few", key), rel=1e-3)
-
-
 def test_what_is_saved_reads_raw_text(tables, models, run, tmp_path):
     run(*training(tables, models / "udgn", tmp_path, epochs=1), "--freeze_parser")
     row = {"sentence1": "the cat saw a dog", "sentence2": "a dog slept"}
