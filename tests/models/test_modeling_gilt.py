@@ -12,9 +12,12 @@ from grafts import (
     SOURCES,
     GraftBattery,
     StructureBattery,
+    assert_same_with_gradients,
+    attention_arguments,
     change_cache,
     let_structures_matter,
     literal_attention,
+    literal_relative_attention,
     source,
 )
 from huggingface_hub.errors import StrictDataclassClassValidationError
@@ -39,7 +42,6 @@ from hf_structure.models.gilt.naive import naive_scores
 from hf_structure.modules.structured_lm.backbones import ADAPTERS, attention_modules
 from hf_structure.modules.structured_lm.configuration import BASE_MODEL_TYPES
 from hf_structure.modules.structured_lm.tape_attention import TapeLookup
-from hf_structure.modules.structured_lm.transformer_xl import sinusoids
 
 PARTS = {"graph_embedding_size": 6, "scorer_hidden_size": 12, "scorer_size": 8, "max_new_arcs": 4}
 SCRATCH = ["transformer_xl", "transformer_xl-content"]
@@ -136,29 +138,11 @@ class TestGraftedGiLT(GraftBattery, TestGiLT):
 
 def literal_attention_of_graphs(backbone: str, attention, hidden, index, embeddings, keys, kwargs) -> torch.Tensor:
     """Eq. 4 and 5 with the graph feature of every pair of tokens added to the key, `(B, L, L, D)`."""
-    batch, length, width = hidden.shape
     concatenated = torch.cat([embeddings[f][index[:, f]] for f in range(index.shape[1])], dim=-1)  # (B, L, L, F * c)
     fused = concatenated @ keys.fusion.flatten(0, 1)  # e_kj: (B, L, L, D)
-    if backbone not in SCRATCH:
-        return literal_attention(backbone, attention, hidden, fused, kwargs.get("position_embeddings"))
-
-    def split(states: torch.Tensor) -> torch.Tensor:
-        return states.unflatten(-1, (-1, attention.head_dim))
-
-    u, v = (kwargs[name].squeeze(1) for name in ("content_bias", "position_bias"))
-    query, key, value = split(attention.query(hidden)), attention.key(hidden), split(attention.value(hidden))
-    distance = (torch.arange(length).unsqueeze(1) - torch.arange(length)).abs()
-    relative = sinusoids(distance, width).to(hidden.dtype).expand(batch, -1, -1, -1)
-    content = key.unsqueeze(1).expand(-1, length, -1, -1)
-    if backbone.endswith("content"):
-        content = content + attention.key(fused)
-    else:
-        relative = relative + fused
-    scores = torch.einsum("bkhd,bkjhd->bhkj", query + u, split(content))
-    scores = scores + torch.einsum("bkhd,bkjhd->bhkj", query + v, split(attention.position_key(relative)))
-    future = torch.ones(length, length, dtype=torch.bool).triu(1)
-    weights = (scores * attention.head_dim**-0.5).masked_fill(future, -torch.inf).softmax(-1)
-    return attention.output(torch.einsum("bhkj,bjhd->bkhd", weights, value).flatten(2))
+    if backbone in SCRATCH:
+        return literal_relative_attention(attention, hidden, fused, kwargs, backbone.endswith("content"))
+    return literal_attention(backbone, attention, hidden, fused, kwargs.get("position_embeddings"))
 
 
 @pytest.mark.parametrize("backbone", [*SCRATCH, *SOURCES])
@@ -172,34 +156,14 @@ def test_lookup_is_the_papers_addition_to_the_keys(backbone, implementation):
     word_ids = torch.tensor([WORD_OF_TOKEN[:7], WORD_OF_TOKEN[1:8]])
     tapes = prefix_tapes(random_graphs([5, 5]), model.config.tape_features)
     index = expand_tapes(tapes, word_ids, word_ids).long()
-    kwargs, lowest = {}, torch.finfo(torch.double).min
-    future = torch.ones(7, 7, dtype=torch.bool).triu(1)
-    if backbone.startswith("transformer_xl"):
-        kwargs["attention_mask"] = torch.zeros(1, 1, 7, 7).double().masked_fill(future, lowest)
-        txl = model.model.backbone
-        kwargs |= {"content_bias": txl.content_bias, "position_bias": txl.position_bias}
-    elif implementation == "eager":
-        kwargs["attention_mask"] = torch.zeros(1, 1, 7, 7).double().masked_fill(future, lowest)
-    else:
-        kwargs["attention_mask"] = None
-    if hasattr(model.model.backbone, "rotary_emb"):
-        kwargs["position_embeddings"] = model.model.backbone.rotary_emb(hidden, torch.arange(7).unsqueeze(0))
+    kwargs = attention_arguments(model, hidden, implementation)
     embeddings = model.model.graph_embeddings.weight.unflatten(0, (3, -1))
     fast = attention(hidden, tape_lookup=TapeLookup(index, embeddings), **kwargs)[0]
     slow = literal_attention_of_graphs(backbone, attention, hidden, index, embeddings, keys, kwargs)
     plain = attention(hidden, **kwargs)[0]
-    assert_close(fast, slow, atol=1e-6, rtol=1e-5)  # softmax and rotation are in single precision
     assert (fast - plain).abs().max() > 0.01
     weights = [hidden, keys.fusion, model.model.graph_embeddings.weight, *attention.parameters()]
-    weighting = torch.randn_like(fast)
-    fast_gradients, slow_gradients = (
-        torch.autograd.grad((output * weighting).sum(), weights, allow_unused=True, retain_graph=True)
-        for output in (fast, slow)
-    )
-    for one, other in zip(fast_gradients, slow_gradients, strict=True):
-        assert (one is None) == (other is None)
-        if one is not None:
-            assert_close(one, other, atol=1e-5, rtol=1e-5)
+    assert_same_with_gradients(fast, slow, weights)
 
 
 @torch.no_grad()
