@@ -8,13 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-import torch
 from matplotlib.image import imread
+from tiny_models import new_udgn
 
 from hf_structure import (
     Parse,
-    UDGNConfig,
-    UDGNForMaskedLM,
     build_word_tokenizer,
     parse,
 )
@@ -60,17 +58,8 @@ FILES = {"notes.txt": TEXT, "gold.conllu": GOLD}
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """A random model with opinions."""
-    folder = tmp_path_factory.mktemp("tiny")
     words = ["the", "she", "cat", "dogs", "cats", "dog", "old", "do", "ca", "n't", "sleep", "bark", "chased", "loudly"]
-    tokenizer = build_word_tokenizer(words)
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "parser_num_layers": 1}
-    model = UDGNForMaskedLM(UDGNConfig(vocab_size=len(tokenizer), initializer_range=1.0, **sizes))
-    with torch.no_grad():
-        model.udgn.parser.arcs.weight *= 5
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return new_udgn(tmp_path_factory.mktemp("tiny"), build_word_tokenizer(words))
 
 
 # parse: what goes in

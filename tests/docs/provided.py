@@ -18,16 +18,14 @@ import pytest
 from original_udgn import UDGN, Dictionary
 from test_masked_lms import SIZE, WORDS, randomised, saved
 from tiny_models import (
-    TINY,
     new_pushdown,
     new_rng_transformer,
     new_transformer_grammar,
-    randomise,
-    save,
+    new_udgn,
     unigram_tokenizer,
 )
 
-from hf_structure import UDGNConfig, UDGNForMaskedLM, build_word_tokenizer
+from hf_structure import build_word_tokenizer
 from hf_structure.text.sdp import HEADER
 
 # Word, tag, head and relation.
@@ -228,11 +226,9 @@ def make(folder: Path, request: pytest.FixtureRequest) -> Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             maker(path)
     subwords = unigram_tokenizer([line.split() for line in LINES])
-    udgn = UDGNForMaskedLM(
-        UDGNConfig(vocab_size=len(words := build_word_tokenizer(WORDS)), parser_num_layers=1, **TINY)
-    )
+    words = build_word_tokenizer(WORDS)
     made = {
-        "udgn": save(randomise(udgn), words, folder / "runs/udgn"),
+        "udgn": new_udgn(folder / "runs/udgn", words),
         "tagger": new_rng_transformer(
             folder / "runs/rngt-en",
             words,

@@ -20,19 +20,17 @@ from test_modeling_transformer_grammar import TestTransformerGrammar as Transfor
 from test_modeling_udgn import TestUDGN as UDGN
 from test_trainers import masker, sentences, tiny_model, tiny_parser, trees
 from tiny_models import (
-    TINY,
     new_g2g_transformer,
     new_gilt,
     new_pushdown,
     new_rng_transformer,
     new_structformer,
     new_transformer_grammar,
-    randomise,
-    save,
+    new_udgn,
     unigram_tokenizer,
 )
 from torch.testing import assert_close
-from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase, TrainingArguments
+from transformers import AutoModelForCausalLM, PreTrainedModel, TrainingArguments
 
 from hf_structure import (
     G2GTransformerForParsing,
@@ -41,7 +39,6 @@ from hf_structure import (
     ParsingCollator,
     RNGTransformerForParsing,
     UDGNConfig,
-    UDGNForMaskedLM,
     UDGNForSequenceClassification,
     build_word_tokenizer,
     parse,
@@ -60,11 +57,6 @@ if DEVICE == "fake":
 pytestmark = needs_gpu
 SENTENCES = [["a", "cat", "chased", "dogs"], ["dogs", "slept"], ["cat"]]
 CLOSE = {"rtol": 1e-3, "atol": 1e-4}
-
-
-def new_udgn(folder: Path, tokenizer: PreTrainedTokenizerBase) -> Path:
-    config = UDGNConfig(vocab_size=len(tokenizer), parser_num_layers=1, **TINY)
-    return save(randomise(UDGNForMaskedLM(config)), tokenizer, folder)
 
 
 PARSERS = {
