@@ -371,14 +371,6 @@ def test_render_refuses(fail, run, graph_parser, arguments, message):
     assert not list(Path().glob("out*"))
 
 
-@pytest.mark.slow
-def test_pictures_of_models_that_give_no_graphs(fail, structformer):
-    messages = {"attention": "holds no causal language model", "tapes": "but no dependency graphs"}
-    for kind, message in messages.items():
-        line, _ = fail("render", "--kind", kind, "--model", structformer, "notes.txt", "--output", "out.png")
-        assert message in line
-
-
 def test_graphs_of_json_and_mrp_are_evaluated(run):
     anchors = [{"id": id, "anchors": [{"from": 2 * id, "to": 2 * id + 1}]} for id in range(2)]
     _file(
