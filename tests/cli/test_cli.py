@@ -22,7 +22,7 @@ from hf_structure.metrics.attachment import attachment_scores, score_sentences
 from hf_structure.metrics.conll18 import conll18_scores
 from hf_structure.metrics.error_analysis import error_analysis
 from hf_structure.text.brackets import read_brackets
-from hf_structure.text.conllu import COLUMNS, read_conllu
+from hf_structure.text.conllu import read_conllu
 from hf_structure.text.files import open_input
 from hf_structure.text.sentences import SourceSentence
 from hf_structure.version import __version__
@@ -79,13 +79,6 @@ def words_of(output: str) -> list[list[str]]:
     return [json.loads(line)["words"] for line in output.splitlines()]
 
 
-def test_text(run, folder):
-    expected = [parsed.to_dict() for parsed in parse(TEXTS, folder)]
-    assert structures(run("parse", "--model", folder, "--format", "json", "notes.txt")) == expected
-    assert words_of(run("parse", "--model", folder, "--format", "json", stdin=TEXT)) == WORDS
-    assert words_of(run("parse", "--model", folder, "--format", "json", "-", stdin="a cat")) == [["a", "cat"]]
-
-
 def test_conllu_is_known_by_suffix_or_first_line(run, folder, here):
     forms = [["Dogs", "do", "n't", "bark", ",", '"', "loudly", '"', "!"], ["Cats", "sleep"]]
     options = ("parse", "--model", folder, "--format", "json")
@@ -121,19 +114,6 @@ def test_compressed_files(run, folder, here):
     assert written.startswith(b"# newdoc id = notes.txt.xz\n# newpar\n# sent_id = 1\n# text = She can't")
     assert words_of(run("parse", "--model", folder, "--format", "json", "silver.conllu.gz")) == WORDS
     assert "100.0" in run("evaluate", "silver.conllu.gz", "silver.conllu.gz")
-
-
-def test_conllu_keeps_everything_but_the_tree(run, folder):
-    output = run("parse", "--model", folder, "--format", "conllu", "gold.conllu")
-    heads = iter([head for s in read_conllu("gold.conllu") for head in parse([s.forms], folder)[0].dependency.heads])
-    expected = []
-    for line in GOLD.splitlines():
-        columns = line.split("\t")
-        if columns[0].isdigit():
-            columns[COLUMNS.index("head")], columns[COLUMNS.index("deprel")] = str(next(heads)), "_"
-        expected.append("\t".join(columns))
-    assert output.splitlines() == expected
-    assert output != GOLD
 
 
 def test_dropped_punctuation(run, folder):
@@ -284,20 +264,6 @@ def test_what_is_wrong_with_a_file_is_said_after_the_trees_of_the_others(run, fa
     output, complaints = capsys.readouterr()
     assert output == expected
     assert complaints == "hf-structure: bad.conllu:1: 2 tab-separated columns instead of 10\n"
-
-
-def test_sentences_of_a_line(run, folder):
-    options = ("parse", "--model", folder, "--format", "json")
-    text = "The cat sleeps. Dr. No barks! Dogs\nsleep."
-    split = [json.loads(line) for line in run(*options, stdin=text).splitlines()]
-    assert [(parsed["text"], len(parsed["words"])) for parsed in split] == [
-        ("The cat sleeps.", 4),
-        ("Dr. No barks!", 4),
-        ("Dogs", 1),
-        ("sleep.", 2),
-    ]
-    assert [len(words) for words in words_of(run(*options, "--sentences", "line", stdin=text))] == [9, 2]
-    assert words_of(run(*options, "--input_format", "words", stdin="A b. C d.")) == [["A", "b.", "C", "d."]]
 
 
 def test_the_place_of_words_in_a_file(run, folder):

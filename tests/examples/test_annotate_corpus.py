@@ -67,19 +67,6 @@ def test_the_same_as_parse(corpus, run, tmp_path, capsys, request, model):
     assert "words/s]" in printed.err
 
 
-@pytest.mark.slow
-def test_tags_of_the_corpus(corpus, run, tmp_path, tagged_g2g_transformer, recwarn):
-    run(corpus / "dev.conllu", *options(tagged_g2g_transformer, tmp_path / "silver.conllu"))
-    assert not [str(warning.message) for warning in recwarn if "part-of-speech" in str(warning.message)]
-    gold, written = (list(read_conllu(file)) for file in (corpus / "dev.conllu", tmp_path / "silver.conllu"))
-    words, tags = [sentence.forms for sentence in gold], [[word.xpos for word in sentence.words] for sentence in gold]
-    trees = [parsed.dependency for parsed in parse(words, tagged_g2g_transformer, tags=tags)]
-    expected = [sentence.with_heads(tree.heads, tree.labels) for sentence, tree in zip(gold, trees, strict=True)]
-    assert written == expected
-    others = parse(words, tagged_g2g_transformer, tags=[["NN"] * len(row) for row in tags])
-    assert trees != [parsed.dependency for parsed in others]
-
-
 def test_other_columns_and_line_ends_stay(corpus, run, tmp_path, structformer):
     source = tmp_path / "gold.conllu"
     text = "".join(f"# sent_id = {i}\n{sentence}" for i, sentence in enumerate(read_conllu(corpus / "dev.conllu")))
@@ -119,13 +106,6 @@ def test_long_sentences(run, tmp_path, capsys, structformer):
     printed = capsys.readouterr().out
     assert "4 sentences, 12 words\n0 words parsed in " in printed
     assert "2 sentences left out that are too long" in printed
-
-
-def test_longer_than_the_model_allows(run, tmp_path, capsys, g2g_transformer):
-    (tmp_path / "text.txt").write_text("dog " * 100 + "\nthe dog slept\n")
-    run(tmp_path / "text.txt", *options(g2g_transformer, tmp_path / "silver.conllu", "--skip_long"))
-    assert len(list(read_conllu(tmp_path / "silver.conllu"))) == 1
-    assert "1 sentences left out that are too long" in capsys.readouterr().out
 
 
 def test_more_pieces_than_the_model_allows(run, tmp_path, capsys, subword_rng_transformer):
@@ -205,13 +185,6 @@ def test_rows(rows, run, tmp_path, monkeypatch, structformer, source, column):
     monkeypatch.chdir(rows)
     run(*source, *options(structformer, tmp_path / "silver.conllu", "--text_column", column, "--block_size", "1"))
     assert [sentence.forms for sentence in read_conllu(tmp_path / "silver.conllu")] == SENTENCES
-
-
-def test_a_model_that_finds_no_sentences(run, corpus, tmp_path, structformer):
-    message = message_of(
-        run, corpus / "dev.txt", *options(structformer, tmp_path / "o.conllu", "--sentences", "model")
-    )
-    assert "this StructFormerForMaskedLM finds no sentences" in message
 
 
 def test_rows_of_lines_and_of_another_split(rows, run, tmp_path, structformer):

@@ -358,33 +358,6 @@ def test_words_scored_one_by_one_equal_teacher_forcing(backbone):
 
 
 @pytest.mark.parametrize("backbone", BACKBONES)
-@torch.no_grad()
-def test_graphs_built_word_by_word_are_those_that_the_whole_finds_best(backbone):
-    model = tiny_model(backbone)
-    batch = batch_of(sentences((11, 11)))
-    graph, cache = torch.zeros_like(batch["graph"]), None
-    for place, word in enumerate(WORD_OF_TOKEN):
-        token = slice(place, place + 1)
-        if word > WORD_OF_TOKEN[place - 1]:
-            arcs, counts = next_word_scores(model, batch["input_ids"][:, place], cache)
-            for row in range(2):
-                chosen = arcs[row].flatten().topk(int(counts[row].argmax())).indices
-                for direction, other in zip(*torch.unravel_index(chosen, arcs[row].shape), strict=True):
-                    graph[(row, other, word) if direction == 0 else (row, word, other)] = True
-        cache = model(
-            batch["input_ids"][:, token],
-            word_ids=batch["word_ids"][:, token],
-            graph=graph,
-            cache=cache,
-            use_cache=True,
-        ).cache
-    whole = model(**{**batch, "graph": graph, "tapes": None})
-    assert torch.equal(best_arcs(whole.arc_logits, whole.count_logits.argmax(-1)), graph)
-    assert torch.equal(cache.graphs.arcs, graph)
-    assert graph.any()
-
-
-@pytest.mark.parametrize("backbone", BACKBONES)
 @pytest.mark.parametrize("side", ["left", "right"])
 @torch.no_grad()
 def test_predicted_graphs_are_those_that_the_whole_finds_best(backbone, side):
