@@ -167,7 +167,7 @@ def test_provided_files_are_used():
     words = {word for command in every for word in [*command.words, *command.text.split()]}
     unused = [
         name
-        for name in chain(*FILES.values(), MODELS)
+        for name in " ".join([*FILES.values(), *MODELS.values()]).split()
         if f'"{name}"' not in code
         and not any(fnmatch(name, word) or name.startswith(f"{word}/") or name in word for word in words)
     ]

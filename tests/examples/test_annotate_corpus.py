@@ -1,14 +1,10 @@
 """`examples/annotate_corpus.py`: in process where that is enough, as a command where processes are the point."""
 
 import gzip
-import json
 import lzma
 import os
-import random
-import signal
 import socket
 import subprocess
-import time
 from functools import partial
 from pathlib import Path
 
@@ -16,10 +12,8 @@ import datasets
 import pytest
 import running
 from running import ENVIRONMENT, TORCHRUN, load_script, start_and_kill
-from tqdm import tqdm
-from tqdm.std import TqdmDefaultWriteLock
 
-from hf_structure import Parses, parse
+from hf_structure import parse
 from hf_structure.cli import blocks as blocks_module
 from hf_structure.cli.blocks import BlockFolder
 from hf_structure.cli.parse import parse_sources
@@ -73,19 +67,6 @@ def test_the_same_as_parse(corpus, run, tmp_path, capsys, request, model):
     assert "words/s]" in printed.err
 
 
-@pytest.mark.slow
-def test_tags_of_the_corpus(corpus, run, tmp_path, tagged_g2g_transformer, recwarn):
-    run(corpus / "dev.conllu", *options(tagged_g2g_transformer, tmp_path / "silver.conllu"))
-    assert not [str(warning.message) for warning in recwarn if "part-of-speech" in str(warning.message)]
-    gold, written = (list(read_conllu(file)) for file in (corpus / "dev.conllu", tmp_path / "silver.conllu"))
-    words, tags = [sentence.forms for sentence in gold], [[word.xpos for word in sentence.words] for sentence in gold]
-    trees = [parsed.dependency for parsed in parse(words, tagged_g2g_transformer, tags=tags)]
-    expected = [sentence.with_heads(tree.heads, tree.labels) for sentence, tree in zip(gold, trees, strict=True)]
-    assert written == expected
-    others = parse(words, tagged_g2g_transformer, tags=[["NN"] * len(row) for row in tags])
-    assert trees != [parsed.dependency for parsed in others]
-
-
 def test_other_columns_and_line_ends_stay(corpus, run, tmp_path, structformer):
     source = tmp_path / "gold.conllu"
     text = "".join(f"# sent_id = {i}\n{sentence}" for i, sentence in enumerate(read_conllu(corpus / "dev.conllu")))
@@ -125,13 +106,6 @@ def test_long_sentences(run, tmp_path, capsys, structformer):
     printed = capsys.readouterr().out
     assert "4 sentences, 12 words\n0 words parsed in " in printed
     assert "2 sentences left out that are too long" in printed
-
-
-def test_longer_than_the_model_allows(run, tmp_path, capsys, g2g_transformer):
-    (tmp_path / "text.txt").write_text("dog " * 100 + "\nthe dog slept\n")
-    run(tmp_path / "text.txt", *options(g2g_transformer, tmp_path / "silver.conllu", "--skip_long"))
-    assert len(list(read_conllu(tmp_path / "silver.conllu"))) == 1
-    assert "1 sentences left out that are too long" in capsys.readouterr().out
 
 
 def test_more_pieces_than_the_model_allows(run, tmp_path, capsys, subword_rng_transformer):
@@ -211,29 +185,6 @@ def test_rows(rows, run, tmp_path, monkeypatch, structformer, source, column):
     monkeypatch.chdir(rows)
     run(*source, *options(structformer, tmp_path / "silver.conllu", "--text_column", column, "--block_size", "1"))
     assert [sentence.forms for sentence in read_conllu(tmp_path / "silver.conllu")] == SENTENCES
-
-
-@pytest.mark.parametrize("sentences", [None, "model", "split", "line"])
-def test_sentences(run, tmp_path, tagger, sentences):
-    """Those that the model finds, by default, with the tags that it gives; or others."""
-    text = "It isn't so. He left ok\nHi\n"
-    (tmp_path / "text.txt").write_text(text)
-    (tmp_path / "rows.jsonl").write_text(json.dumps({"text": text}) + "\n")
-    more = [] if sentences is None else ["--sentences", sentences]
-    for name, texts in (("text.txt", text.splitlines()), ("rows.jsonl", [text])):
-        output = tmp_path / f"{name}.conllu"
-        run(tmp_path / name, *options(tagger, output, *more))
-        parses = Parses(parse(texts, tagger, sentences=sentences or "model"))
-        found = [sentence.tokens for sentence in read_conllu(output)]
-        assert found == [sentence.tokens for sentence in read_conllu(parses.to_conllu().splitlines())]
-        assert "isn't" in [token.form for tokens in found for token in tokens if "-" in token.id]
-
-
-def test_a_model_that_finds_no_sentences(run, corpus, tmp_path, structformer):
-    message = message_of(
-        run, corpus / "dev.txt", *options(structformer, tmp_path / "o.conllu", "--sentences", "model")
-    )
-    assert "this StructFormerForMaskedLM finds no sentences" in message
 
 
 def test_rows_of_lines_and_of_another_split(rows, run, tmp_path, structformer):
@@ -388,63 +339,6 @@ def test_refuses_to_go_on_with_other_options(run, broken, change, differs, tmp_p
     assert not output.exists()
 
 
-def test_a_child_that_is_killed_keeps_no_lock_of_progress_bars():
-    tqdm.get_lock()  # is made when it is asked for
-    child = running.fork()
-    if child == 0:
-        tqdm.get_lock().acquire()
-        os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(child, 0)
-    for lock in TqdmDefaultWriteLock().locks:  # those of all processes and of all threads
-        assert lock.acquire(True, 10)
-        lock.release()
-
-
-@pytest.mark.slow
-def test_killed_again_and_again(run, corpus, tmp_path, structformer, monkeypatch):
-    output, rng = tmp_path / "silver.conllu", random.Random(0)
-    arguments = [corpus / "train.txt", *options(structformer, output, "--block_size", "5")]
-    for number in range(0, 12, 2):
-        child = running.fork()
-        if child == 0:
-            run_slowly(partial(run, *arguments), monkeypatch)
-        wait_for_blocks(output, number, child)
-        time.sleep(rng.uniform(0, 0.03))
-        os.kill(child, signal.SIGKILL)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-        assert not output.exists()
-    run(*arguments)
-    whole = tmp_path / "whole.conllu"
-    run(arguments[0], *options(structformer, whole, "--block_size", "5"))
-    # A last digit may differ where a process rounds differently.
-    trees = [[(sentence.comments, sentence.heads) for sentence in read_conllu(path)] for path in (output, whole)]
-    assert trees[0] == trees[1]
-    assert len(trees[0]) == 60
-    assert sorted(os.listdir(tmp_path)) == ["silver.conllu", "whole.conllu"]
-
-
-def run_slowly(run, monkeypatch):
-    """Runs in a process that is to be killed: every block takes a while, and the last one is never written."""
-
-    def write(folder, number, *arguments, write=BlockFolder.write):
-        if number == 11:
-            signal.pause()
-        time.sleep(0.02)
-        write(folder, number, *arguments)
-
-    monkeypatch.setattr(BlockFolder, "write", write)
-    try:
-        run()
-    finally:
-        os._exit(1)
-
-
-def wait_for_blocks(output, count, child):
-    while not blocks(output).exists() or len(BlockFolder(str(output)).find()) < min(count, 11):
-        assert os.waitpid(child, os.WNOHANG) == (0, 0), "it has ended"
-        time.sleep(0.001)
-
-
 def test_killed_while_it_joins(run, corpus, tmp_path, structformer, monkeypatch):
     output = tmp_path / "silver.conllu"
     arguments = [corpus / "dev.txt", *options(structformer, output)]
@@ -549,9 +443,7 @@ def test_two_processes_give_the_same_file(start, line, whole, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "more", "message"),
     [
-        ("none.txt", None, [], "No such file"),
         ("empty.txt", "\n \n", [], "no sentences"),
-        ("bad.conllu", "1\tdog\n\n", [], "bad.conllu:1: 2 tab-separated columns instead of 10"),
         ("bytes.txt", b"the dog\n\xff\n", [], "bytes.txt:2: not UTF-8 text"),
         (
             "nbsp.conllu",
@@ -559,14 +451,12 @@ def test_two_processes_give_the_same_file(start, line, whole, tmp_path):
             [],
             "nbsp.conllu:1: word 1",
         ),
-        ("text.txt", "the dog\n", ["--model", "nothing"], "no model 'nothing'"),
         ("text.txt", "the dog\n", ["--beam_size", "2"], "searches without a beam"),
-        ("text.txt", "the dog\n", ["--device", "nowhere"], "cannot compute on the device 'nowhere'"),
         ("text.txt", "the dog\n", ["--output", "text.txt"], "to be read and written at once"),
         ("text.txt", "the dog\n", ["--output", "."], "is a folder"),
         ("-", None, [], "standard input cannot be read again"),
     ],
-    ids=["none", "empty", "conllu", "bytes", "word", "model", "beam", "device", "same", "folder", "stdin"],
+    ids=["empty", "bytes", "word", "beam", "same", "folder", "stdin"],
 )
 def test_errors(run, tmp_path, monkeypatch, structformer, name, content, more, message):
     monkeypatch.chdir(tmp_path)
@@ -604,12 +494,3 @@ def test_code_of_the_model_is_run_if_it_is_trusted(run, script, corpus, tmp_path
     more = ["--trust_remote_code"] if trust else []
     message = message_of(run, corpus / "dev.txt", *options(structformer, tmp_path / "silver.conllu", *more))
     assert message == f"asked with {trust}"
-
-
-def test_help(run, capsys):
-    with pytest.raises(SystemExit) as ended:
-        run("--help")
-    assert ended.value.code == 0
-    printed = capsys.readouterr().out
-    assert "accelerate launch examples/annotate_corpus.py" in printed
-    assert "--skip_long" in printed

@@ -22,7 +22,6 @@ from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter, tree_map
 from transformers import (
-    MODEL_MAPPING,
     AutoConfig,
     PreTrainedConfig,
     PreTrainedModel,
@@ -276,18 +275,6 @@ class ModelBattery:
             assert_close(load_state_dict(file), model.state_dict(), rtol=0, atol=0)
             torch.save(model, file, _use_new_zipfile_serialization=is_zip)
             self.assert_same_outputs(model, torch.load(file, weights_only=False), rtol=0, atol=0)
-
-    def test_subclass_of_what_auto_model_gives(self, tmp_path):
-        model = self.model()
-        model.save_pretrained(tmp_path)
-
-        class Copy(MODEL_MAPPING[type(model.config)]):
-            pass
-
-        attention = {"attn_implementation": model.config._attn_implementation}  # this is not saved
-        loaded, info = Copy.from_pretrained(tmp_path, output_loading_info=True, **attention)
-        assert not info["missing_keys"]
-        self.assert_same_outputs(model.base_model, loaded, rtol=0, atol=0)
 
     def test_base_weights_load_into_the_head_class(self, tmp_path):
         base = self.model("base_class")

@@ -21,20 +21,18 @@ from test_modeling_transformer_grammar import TestTransformerGrammar as Transfor
 from test_modeling_udgn import TestUDGN as UDGN
 from test_trainers import masker, sentences, tiny_model, tiny_parser, trees
 from tiny_models import (
-    TINY,
     new_g2g_transformer,
     new_gilt,
     new_pushdown,
     new_rng_transformer,
     new_structformer,
     new_transformer_grammar,
-    randomise,
-    save,
+    new_udgn,
     unigram_tokenizer,
 )
 from torch.testing import assert_close
 from torch.utils._pytree import tree_map
-from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase, TrainingArguments
+from transformers import AutoModelForCausalLM, PreTrainedModel, TrainingArguments
 
 from hf_structure import (
     G2GTransformerForParsing,
@@ -43,7 +41,6 @@ from hf_structure import (
     ParsingCollator,
     RNGTransformerForParsing,
     UDGNConfig,
-    UDGNForMaskedLM,
     UDGNForSequenceClassification,
     build_word_tokenizer,
     parse,
@@ -63,11 +60,6 @@ if DEVICE == "fake":
 pytestmark = needs_gpu
 SENTENCES = [["a", "cat", "chased", "dogs"], ["dogs", "slept"], ["cat"]]
 CLOSE = {"rtol": 1e-3, "atol": 1e-4}
-
-
-def new_udgn(folder: Path, tokenizer: PreTrainedTokenizerBase) -> Path:
-    config = UDGNConfig(vocab_size=len(tokenizer), parser_num_layers=1, **TINY)
-    return save(randomise(UDGNForMaskedLM(config)), tokenizer, folder)
 
 
 PARSERS = {
@@ -281,8 +273,6 @@ def test_long_sentences_make_the_host_wait_no_more_often(battery):
 def test_layers_on_two_devices(battery, tmp_path):
     tests: Any = battery()
     tests.kind = "tg"
-    if isinstance(tests, GraftedGiLT):
-        tests.graft_on("gpt2")
     model = tests.model(**BATTERIES[battery])
     batch = tests.inputs(model)
     beam = {"beam_size": 2} if isinstance(tests, StructureBattery) else {}

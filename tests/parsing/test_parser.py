@@ -3,7 +3,6 @@
 import inspect
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import FrozenInstanceError, fields, replace
-from itertools import count
 
 import pytest
 
@@ -18,19 +17,6 @@ def test_threads_share_a_parser(tagger):
     expected = parser(SENTENCES)
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(parser, [SENTENCES] * 8)) == [expected] * 8
-
-
-def test_a_stream_is_read_in_windows(tagger):
-    read = []
-
-    def endless():
-        for number in count():
-            read.append(number)
-            yield "the cat"
-
-    parses = Parser(tagger, batch_size=1).pipe(endless())
-    assert next(parses).words == ("the", "cat")
-    assert len(read) == 64
 
 
 def test_models_are_loaded_and_checked_once(tagger, monkeypatch):
@@ -64,11 +50,6 @@ def test_signatures_list_the_options():
     names = list(inspect.signature(parse).parameters)
     assert names[:5] == ["inputs", "model", "tokenizer", "tags", "initial"]
     assert names[5:] == list(OPTIONS) == [field.name for field in fields(ParseOptions)]
-
-
-def test_options_are_described_where_they_are_listed():
-    assert all(len(option.help.split()) > 3 for option in OPTIONS.values())
-    assert OPTIONS["max_words"].help.startswith("Refuses longer sentences")
 
 
 def test_options_are_frozen_and_checked_again_when_they_are_replaced():
