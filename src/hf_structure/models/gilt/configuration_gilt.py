@@ -40,14 +40,6 @@ class GiLTConfig(StructuredLMConfig):
             Width between the two perceptrons of the dependency scorer, where positions and features are added.
         scorer_size (`int`, *optional*, defaults to `hidden_size`):
             Width of the parent and child vectors that the biaffine form compares.
-        scorer_diagonal (`bool`, defaults to `False`):
-            Whether the matrices of the biaffine form and of the count classifier are diagonal (the release), not full.
-        scorer_middle_layer (`int`, *optional*, defaults to `num_hidden_layers // 2`):
-            The layer whose output the scorer reads in addition to the last but one; one more in the release.
-        scorer_position_maps (`bool`, defaults to `False`):
-            Whether the sinusoids of distances go through a linear map for each role, as in the release.
-        count_self_pair (`bool`, defaults to `False`):
-            Whether the pair of a new word with itself counts among its candidates in eq. 3, as in the release.
         scorer_chunk_size (`int`, defaults to 16384):
             How many pairs of words are scored at a time; bounds the memory of training.
         max_new_arcs (`int`, defaults to 15):
@@ -78,10 +70,6 @@ class GiLTConfig(StructuredLMConfig):
     graph_key: Literal["relative", "content"] = "relative"
     scorer_hidden_size: int | None = None
     scorer_size: int | None = None
-    scorer_diagonal: bool = False
-    scorer_middle_layer: int | None = None
-    scorer_position_maps: bool = False
-    count_self_pair: bool = False
     scorer_chunk_size: int = 16384
     max_new_arcs: int = 15
     arc_loss_weight: float | int = 0.2
@@ -108,8 +96,7 @@ class GiLTConfig(StructuredLMConfig):
     @property
     def scorer_layers(self) -> tuple[int, int]:
         """The layers whose outputs represent words, L/2 and L - 1 (0 are the embeddings)."""
-        middle = self.num_hidden_layers // 2 if self.scorer_middle_layer is None else self.scorer_middle_layer
-        return middle, self.num_hidden_layers - 1
+        return self.num_hidden_layers // 2, self.num_hidden_layers - 1
 
     @property
     def abilities(self) -> Abilities:
@@ -126,7 +113,5 @@ class GiLTConfig(StructuredLMConfig):
         self._check_sizes("max_new_arcs", "scorer_chunk_size")
         if self.graph_layers and not self.graph_features:
             raise ValueError("no graph features: leave graphs out with graph_layers=0")
-        if not 0 <= self.scorer_layers[0] <= self.num_hidden_layers:
-            raise ValueError(f"scorer_middle_layer {self.scorer_middle_layer} of {self.num_hidden_layers} layers")
         require_not_negative(self, "arc_loss_weight", "count_loss_weight")
         _ = self.tape_features  # raises, too

@@ -66,7 +66,6 @@ class DependencyScorer(nn.Module):
         self.size = cast(int, config.scorer_size)  # the same
         self.chunk_size = config.scorer_chunk_size
         self.max_new_arcs = config.max_new_arcs
-        self.count_self_pair = config.count_self_pair
         self.num_values = config.max_feature_value + 1
         self.num_features = len(config.graph_features)
         word_size = 3 * config.hidden_size
@@ -78,25 +77,16 @@ class DependencyScorer(nn.Module):
         self.child_second = perceptron(self.hidden_size, self.size)
         self.parent_features = nn.Embedding(values, self.hidden_size)
         self.child_features = nn.Embedding(values, self.hidden_size)
-        self.position_maps = None
-        self.encoding_size = self.hidden_size
-        if config.scorer_position_maps:
-            self.encoding_size = config.hidden_size
-            maps = (nn.Linear(config.hidden_size, self.hidden_size, bias=False) for _ in range(2))
-            self.position_maps = nn.ModuleList(maps)
-        matrix = (self.size,) if config.scorer_diagonal else (self.size, self.size)
-        self.arc_matrix = nn.Parameter(torch.empty(matrix))  # W_p
-        self.count_matrix = nn.Parameter(torch.empty(matrix))  # W_s
+        self.arc_matrix = nn.Parameter(torch.empty(self.size, self.size))  # W_p
+        self.count_matrix = nn.Parameter(torch.empty(self.size, self.size))  # W_s
         self.counts = nn.Linear(self.size, config.max_new_arcs + 1)
 
     @torch.no_grad()
     def init_weights(self):
         """Arcs start undecided, whatever the width."""
-        is_diagonal = self.arc_matrix.dim() == 1
-        arc_std, count_std = (self.size**-0.5, 1.0) if is_diagonal else (1 / self.size, self.size**-0.5)
         init.normal_(self.root)
-        init.normal_(self.arc_matrix, std=arc_std)
-        init.normal_(self.count_matrix, std=count_std)
+        init.normal_(self.arc_matrix, std=1 / self.size)
+        init.normal_(self.count_matrix, std=self.size**-0.5)
 
     def represent(self, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """First vectors `(..., 2 * scorer_hidden_size)`, as parent and child, of words `(..., 3 * hidden_size)`."""
@@ -114,14 +104,16 @@ class DependencyScorer(nn.Module):
         for role, embedding in enumerate((self.parent_features, self.child_features)):
             features = all_rows(embedding, device)
             norm, linear, _, last = self._second(role)
-            encoded = sinusoids(torch.arange(distances, device=device), self.encoding_size).to(features.dtype)
-            if self.position_maps is not None:
-                encoded = self.position_maps[role](encoded)
+            encoded = self.encode_distances(role, torch.arange(distances, device=device)).to(features.dtype)
             table = as_term(self._second(role), torch.cat([encoded, features]))  # (distances + F * values, 2 * size)
             itself = table[:1] + table[zeros].sum(0)  # at distance 0, as are all features
             offset = linear(norm(torch.zeros_like(features[:1])))
             roles.append(RoleTerms(table, itself, offset, *weight_and_bias(last, features)))
         return Terms(roles, distances)
+
+    def encode_distances(self, role: int, distances: torch.Tensor) -> torch.Tensor:
+        """r of eq. 2, `(number, scorer_hidden_size)`; the same for both roles."""
+        return sinusoids(distances, self.hidden_size)
 
     def forward(
         self, parents: torch.Tensor, children: torch.Tensor, tapes: torch.Tensor, lengths: torch.Tensor
@@ -249,9 +241,7 @@ class DependencyScorer(nn.Module):
         self, parents: torch.Tensor, children: torch.Tensor, terms: Terms
     ) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """Queries for the hidden units of older parents, then children, and constants to add (eq. 2)."""
-        matrix = self.arc_matrix
-        transposed = matrix if matrix.dim() == 1 else matrix.T
-        queries = (times(matrix, children), times(transposed, parents))
+        queries = (children @ self.arc_matrix.T, parents @ self.arc_matrix)
         return [(query @ role.weight, query @ role.bias) for query, role in zip(queries, terms.roles, strict=True)]
 
     def _pairs_in_chunks(self, older, terms, queries, **pairs) -> tuple[torch.Tensor, ...]:
@@ -294,24 +284,20 @@ class DependencyScorer(nn.Module):
         Logits `(steps, max_new_arcs + 1)` of the number of arcs of the words `newer`: at most the 2i - 1 that there
         can be, eq. 3.
         """
-        number = newer.unsqueeze(-1)
+        candidates = 2 * newer.unsqueeze(-1) - 1
+        summary = self._summary(new, sums, newer.unsqueeze(-1), terms)
+        logits = self.counts(summary / candidates.to(summary.dtype).sqrt()).float()
+        return logits.masked_fill(torch.arange(self.max_new_arcs + 1, device=newer.device) > candidates, -torch.inf)
+
+    def _summary(
+        self, new: Sequence[torch.Tensor], sums: Sequence[torch.Tensor], number: torch.Tensor, terms: Terms
+    ) -> torch.Tensor:
+        """s of eq. 3, `(steps, scorer_size)`, of the words of numbers `(steps, 1)`."""
         of_parents, of_children = (hidden.to(new[0].dtype) for hidden in sums)
         of_parent, of_child = terms.roles
         parents = of_parents @ of_parent.weight.T + number * of_parent.bias
         children = of_children @ of_child.weight.T + (number - 1) * of_child.bias
-        new_child = times(self.count_matrix, new[1])
-        summary = new[0] * times(self.count_matrix, children) + parents * new_child
-        candidates = pairs = 2 * number - 1
-        if self.count_self_pair:
-            summary = summary + new[0] * new_child
-            pairs = candidates + 1
-        logits = self.counts(summary / pairs.to(summary.dtype).sqrt()).float()
-        return logits.masked_fill(torch.arange(self.max_new_arcs + 1, device=newer.device) > candidates, -torch.inf)
-
-
-def times(matrix: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
-    """Multiplies vectors `(..., size)` by a full or diagonal matrix."""
-    return vectors * matrix if matrix.dim() == 1 else vectors @ matrix.T
+        return new[0] * (children @ self.count_matrix.T) + parents * (new[1] @ self.count_matrix.T)
 
 
 def as_term(second: Parts, vectors: torch.Tensor) -> torch.Tensor:
