@@ -78,25 +78,13 @@ def quantize(model: nn.Module) -> nn.Module:
     """
     if is_quantized(model):
         return model
-    for name, tensor in model.named_parameters():
-        if tensor.device.type != "cpu":
-            raise ValueError(f"int8 computes on a CPU only: {name} is on the device {str(tensor.device)!r}")
-        if tensor.is_floating_point() and tensor.dtype != torch.float32:
-            raise ValueError(f"only a model in float32 becomes one in int8: {name} is in {tensor.dtype}")
-    found = [
-        (parent, name, child)
-        for parent in model.modules()
-        for name, child in parent._modules.items()  # `named_children` leaves repeated ones out
-        if isinstance(child, nn.Linear) and type(child).forward is nn.Linear.forward
-    ]
-    if not found:
-        raise ValueError(f"{type(model).__name__} has no linear layers that could compute in int8")
-    if any(child._forward_hooks or child._forward_pre_hooks or "forward" in vars(child) for _, _, child in found):
-        raise ValueError("linear layers with hooks cannot compute in int8")
+    _check_parameters(model)
+    found = _linear_layers(model)
     _check_machine()
-    made = {child: Int8Linear(child) for _, _, child in found}  # a layer that is used twice stays one layer
-    for parent, name, child in found:
-        setattr(parent, name, made[child])
+    # Keyed by layer, so that a layer that is used twice stays one layer.
+    made = {layer: Int8Linear(layer) for _, _, layer in found}
+    for parent, name, layer in found:
+        setattr(parent, name, made[layer])
     model.hf_quantizer = _Int8Quantizer(QuantizationConfigMixin(quant_method="int8"))  # type: ignore
     return model.eval()
 
@@ -104,6 +92,29 @@ def quantize(model: nn.Module) -> nn.Module:
 def is_quantized(model: nn.Module) -> bool:
     """True for a model made by [`quantize`]."""
     return any(isinstance(module, Int8Linear) for module in model.modules())
+
+
+def _check_parameters(model: nn.Module) -> None:
+    """Raises `ValueError` unless all parameters are on a CPU, in float32."""
+    for name, tensor in model.named_parameters():
+        if tensor.device.type != "cpu":
+            raise ValueError(f"int8 computes on a CPU only: {name} is on the device {str(tensor.device)!r}")
+        if tensor.is_floating_point() and tensor.dtype != torch.float32:
+            raise ValueError(f"only a model in float32 becomes one in int8: {name} is in {tensor.dtype}")
+
+
+def _linear_layers(model: nn.Module) -> list[tuple[nn.Module, str, nn.Linear]]:
+    """Parent, name and layer of all plain linear layers. Raises `ValueError` if there are none, or hooks on some."""
+    found = []
+    for parent in model.modules():
+        for name, child in parent._modules.items():  # `named_children` leaves repeated ones out
+            if isinstance(child, nn.Linear) and type(child).forward is nn.Linear.forward:
+                found.append((parent, name, child))
+    if not found:
+        raise ValueError(f"{type(model).__name__} has no linear layers that could compute in int8")
+    if any(layer._forward_hooks or layer._forward_pre_hooks or "forward" in vars(layer) for _, _, layer in found):
+        raise ValueError("linear layers with hooks cannot compute in int8")
+    return found
 
 
 def _check_machine() -> None:

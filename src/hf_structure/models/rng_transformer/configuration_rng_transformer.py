@@ -216,6 +216,15 @@ class RNGTransformerConfig(EncoderConfig):
         """Raises `ValueError` where a size makes no model."""
         super().validate_sizes()
         require_positive(self, "num_rounds", "arc_size", "label_size")
+        if self.num_position_buckets and (self.num_position_buckets < 4 or self.num_position_buckets % 2):
+            raise ValueError(
+                f"num_position_buckets must be 0 or an even number from 4 on, not {self.num_position_buckets}"
+            )
+        if not 0 <= self.treebank_dropout <= 1:
+            raise ValueError(f"treebank_dropout must be between 0 and 1, not {self.treebank_dropout}")
+
+    def validate_graph_layers(self):
+        """Raises `ValueError` for no layers that read the graph, or layers that do not exist."""
         layers = self.num_graph_layers
         if layers == [] or (isinstance(layers, int) and not 1 <= layers <= self.num_hidden_layers):
             raise ValueError(
@@ -223,23 +232,23 @@ class RNGTransformerConfig(EncoderConfig):
                 f"{self.num_graph_layers}"
             )
         _ = self.graph_layers  # raises, too
-        if self.num_position_buckets and (self.num_position_buckets < 4 or self.num_position_buckets % 2):
-            raise ValueError(
-                f"num_position_buckets must be 0 or an even number from 4 on, not {self.num_position_buckets}"
-            )
+
+    def validate_columns(self):
+        """Raises `ValueError` for a column without values, and for a lexicon without the columns that it corrects."""
         for name, values in (self.columns or {}).items():
             if not values:
                 raise ValueError(f"columns: {name} has no values")
         if self._has_lexicon and not {"lemma", "upos", "xpos"} <= (self.columns or {}).keys():
             raise ValueError("known_words and known_lemmas need the columns lemma, upos and xpos")
+
+    def validate_segmentation_layers(self):
+        """Raises `ValueError` for sentence starts that are read below the shared layers, or above the last layer."""
         layers = self.num_segmentation_layers
         if layers and not self.num_lower_layers <= layers <= self.num_hidden_layers:
             raise ValueError(
                 f"num_segmentation_layers must be 0, or between {self.num_lower_layers} (the layers that read no "
                 f"graph) and num_hidden_layers {self.num_hidden_layers}, not {layers}"
             )
-        if not 0 <= self.treebank_dropout <= 1:
-            raise ValueError(f"treebank_dropout must be between 0 and 1, not {self.treebank_dropout}")
 
 
 @lru_cache(maxsize=64)

@@ -12,6 +12,7 @@ Shapes: B sentences, n words of the longest, L positions of the encoder (the roo
 are queried, D hidden_size, A label_size.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -31,6 +32,7 @@ from hf_structure.algorithms.spanning_tree import (
 from hf_structure.models.modeling_outputs import DecoderOutput, GraphParserOutput
 from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
 from hf_structure.models.rng_transformer.scoring_rng_transformer import (
+    Gold,
     Scores,
     ScoringMixin,
     best_heads,
@@ -194,37 +196,41 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         read = (attention_mask, word_ids, tag_ids, form_ids, treebank_ids)
         sentences, left_align = self.read_words(check_one_input(input_ids, inputs_embeds), *read)
         arcs = self.initial_arcs(left_align(initial_heads), left_align(initial_deprels), sentences)
-        gold: dict[str, Any] = {"heads": heads, "labels": labels, "columns": columns or {}}
-        gold = tree_map_only(torch.Tensor, left_align, gold)
-        learns = heads is not None and (labels is not None or not self.config.labelled)
-        loss: Any = 0.0
+        gold = Gold(*tree_map_only(torch.Tensor, left_align, (heads, labels, columns or {})))
+        if heads is None or (labels is None and self.config.labelled):
+            return self._all_rounds(sentences, arcs, gold)[0]
         if num_items_in_batch is None:
-            num_items_in_batch = (gold["heads" if labels is None else "labels"] >= 0).sum() if learns else 1
+            num_items_in_batch = gold.number
         divisor = torch.as_tensor(num_items_in_batch).clamp(min=1)
-        if learns and sentence_starts is not None:
-            loss = self.segmentation_loss(sentences, left_align(sentence_starts))
+        segmentation_loss: Any = 0.0
+        if sentence_starts is not None:
+            segmentation_loss = self.segmentation_loss(sentences, left_align(sentence_starts))
             # Running text is read to find sentences alone: it has no heads, and may be longer than any sentence.
-            is_parsed = (gold["heads"] >= 0).any(1)
+            is_parsed = (gold.heads >= 0).any(1)
             if not is_parsed.any():
-                return GraphParserOutput(loss=loss / divisor)
+                return GraphParserOutput(loss=segmentation_loss / divisor)
             sentences, arcs, gold = select((sentences, arcs, gold), is_parsed)
+        output, loss = self._all_rounds(sentences, arcs, gold, learns=True)
+        output.loss = (segmentation_loss + loss) / divisor
+        return output
+
+    def _all_rounds(
+        self, sentences: Sentences, arcs: Arcs | None, gold: Gold, learns: bool = False
+    ) -> tuple[GraphParserOutput, Any]:
+        """Scores of the last round, and the sum of the losses of all rounds, from the graph that the first reads."""
+        loss: Any = 0.0
         for number in range(self.config.num_rounds):
             scores = self.score(self.encode(sentences, arcs), sentences.lengths)
             column_scores = self.score_columns(sentences, scores.vectors)
             if learns:
-                loss = loss + self.loss(scores, column_scores, sentences.lengths, **gold)
+                loss = loss + self.loss(scores, column_scores, sentences.lengths, gold)
             if number < self.config.num_rounds - 1:
                 arcs, _ = self._predict(scores, best_heads(scores.arcs, sentences.lengths))
-        label_scores = None
+        output = GraphParserOutput(logits=scores.arcs, column_logits=column_scores or None)
         if scores.label_vectors is not None:
-            chosen = best_heads(scores.arcs, sentences.lengths) if heads is None else gold["heads"]
-            label_scores = self.decoder.score_labels(*scores.label_vectors, chosen)
-        return GraphParserOutput(
-            loss=loss / divisor if learns else None,
-            logits=scores.arcs,
-            label_logits=label_scores,
-            column_logits=column_scores or None,
-        )
+            heads = best_heads(scores.arcs, sentences.lengths) if gold.heads is None else gold.heads
+            output.label_logits = self.decoder.score_labels(*scores.label_vectors, heads)
+        return output, loss
 
     def encode(self, sentences: Sentences, arcs: Arcs | None) -> torch.Tensor:
         """Encoder(words, G): vectors of the root and the words, `(B, n + 1, D)`, with a graph over words."""
@@ -242,11 +248,10 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         scores: Scores,
         column_scores: dict[str, torch.Tensor],
         lengths: torch.Tensor,
-        heads: torch.Tensor,
-        labels: torch.Tensor | None,
-        columns: dict[str, torch.Tensor],
+        gold: Gold,
     ) -> torch.Tensor:
         """Sum of the losses of arcs, labels and columns in one round."""
+        heads, labels, columns = gold
         if self.config.arc_loss == "tree":
             if ((heads >= 0).sum(1) != lengths).any():
                 raise ValueError("the loss of whole trees needs a head for every word (config.arc_loss)")
@@ -291,31 +296,38 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
                 are several rounds or an initial graph in a model that reads none, or one without labels that it reads.
         """
         check_decoder(decoder, k)
-        num_rounds = self.config.num_rounds if num_rounds is None else num_rounds
-        if num_rounds < 1 or (num_rounds > 1 and not self.config.use_graph_input):
-            raise ValueError(f"num_rounds={num_rounds} is not possible: at least 1, and only 1 without graph input")
+        num_rounds = self._checked_rounds(num_rounds)
         read = (attention_mask, word_ids, tag_ids, form_ids, treebank_ids)
         sentences, left_align = self.read_words(check_one_input(input_ids, inputs_embeds), *read)
         arcs = self.initial_arcs(left_align(initial_heads), left_align(initial_deprels), sentences)
-        scores, arcs, label_probs = self._refine(sentences, arcs, decoder, num_rounds)
-        trees: list[Any] = [(arcs, label_probs)]
+        scores, *tree = self._refine(sentences, arcs, decoder, num_rounds)
+        trees: list[Any] = [tree]
         if k > 1:
             best = find_heads(scores.arcs, sentences.lengths, decoder, k)  # (B, k, n)
             trees = [self._predict(scores, heads) for heads in best.unbind(1)]
-        heads = torch.stack([tree.heads for tree, _ in trees], dim=1)  # (B, k, n)
-        output = DecoderOutput(heads=heads)
-        is_word = heads >= 0
-        head_probs = chosen_scores(scores.arcs.log_softmax(-1), heads).exp().masked_fill(~is_word, 0.0)
-        output.columns = {"probabilities": head_probs}
+        output = self._with_labels(scores, trees)
         if decoder != "argmax":
-            output.log_probs = tree_log_probs(scores.arcs, heads, sentences.lengths)
+            output.log_probs = tree_log_probs(scores.arcs, output.heads, sentences.lengths)
         if marginals:
             output.marginals = arc_marginals(scores.arcs, sentences.lengths)
-        if self.config.labelled:
-            output.columns["labels"] = torch.stack([tree.labels for tree, _ in trees], dim=1)
-            output.columns["label_probabilities"] = torch.stack([probs for _, probs in trees], dim=1)
-        output.columns |= self.best_columns(sentences, scores.vectors, is_word)
+        output.columns |= self.best_columns(sentences, scores.vectors, output.heads >= 0)
         return output
+
+    def _checked_rounds(self, num_rounds: int | None) -> int:
+        num_rounds = self.config.num_rounds if num_rounds is None else num_rounds
+        if num_rounds < 1 or (num_rounds > 1 and not self.config.use_graph_input):
+            raise ValueError(f"num_rounds={num_rounds} is not possible: at least 1, and only 1 without graph input")
+        return num_rounds
+
+    def _with_labels(self, scores: Scores, trees: Sequence[tuple[Arcs, torch.Tensor | None]]) -> Any:
+        """The heads of `k` trees with their probabilities; in a model with labels, also these and theirs."""
+        heads = torch.stack([tree.heads for tree, _ in trees], dim=1)  # (B, k, n)
+        head_probs = chosen_scores(scores.arcs.log_softmax(-1), heads).exp()
+        columns: dict[str, Any] = {"probabilities": head_probs.masked_fill(heads < 0, 0.0)}
+        if self.config.labelled:
+            columns["labels"] = torch.stack([tree.labels for tree, _ in trees], dim=1)  # (B, k, n)
+            columns["label_probabilities"] = torch.stack([probs for _, probs in trees], dim=1)  # (B, k, n)
+        return DecoderOutput(heads=heads, columns=columns)
 
     def _refine(
         self, sentences: Sentences, arcs: Arcs | None, decoder: str, num_rounds: int

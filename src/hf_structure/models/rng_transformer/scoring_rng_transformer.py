@@ -27,6 +27,19 @@ class Scores(NamedTuple):
     label_vectors: tuple[torch.Tensor, torch.Tensor] | None  # (B, n, A) and (B, n + 1, A), which labels are scored by
 
 
+class Gold(NamedTuple):
+    """Values to learn, `(B, n)`, negative where there is none."""
+
+    heads: Any  # None without trees
+    labels: torch.Tensor | None
+    columns: dict[str, torch.Tensor]
+
+    @property
+    def number(self) -> torch.Tensor:
+        """Number of words with a label, or with a head if there are no labels."""
+        return ((self.heads if self.labels is None else self.labels) >= 0).sum()
+
+
 class RNGTransformerDecoder(nn.Module):
     """
     Scores of arcs and labels (Dozat & Manning 2017), from vectors of the root and the words:

@@ -57,6 +57,12 @@ class StructFormerScore(nn.Module):
         self.weight = nn.Parameter(torch.empty(hidden_size))
         self.bias = nn.Parameter(torch.empty(1)) if bias else None
 
+    def init_weights(self):
+        bound = len(self.weight) ** -0.5
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         scores = (normalized_tanh(states).float() * self.weight.float()).sum(-1)
         return scores if self.bias is None else scores + self.bias.float()
@@ -83,6 +89,9 @@ class StructFormerParser(nn.Module):
         self.height_layer = nn.Linear(size, size)
         self.height_score = StructFormerScore(size, bias=True)
         self.log_scales = nn.Parameter(torch.empty(2))  # log of 1 / mu_1 and of 1 / mu_2
+
+    def init_weights(self):
+        init.zeros_(self.log_scales)
 
     def forward(self, embedded: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Results of [`score`] and [`distributions`] for sentences with padding on the right."""
@@ -190,6 +199,12 @@ class StructFormerAttention(nn.Module):
             if config.use_relative_position_bias
             else None
         )
+
+    def init_weights(self):
+        if self.relation_scores is not None:
+            init.normal_(self.relation_scores, std=self.config.relation_initializer_range)
+        if self.position_bias is not None:
+            init.zeros_(self.position_bias)
 
     def forward(
         self, hidden_states: torch.Tensor, words: torch.Tensor, relations: torch.Tensor | None = None
@@ -332,18 +347,8 @@ class StructFormerPreTrainedModel(AttentionMixin, PublishingMixin, PreTrainedMod
             bound = math.prod(module.weight.shape[1:]) ** -0.5  # as torch does it
             init.uniform_(module.weight, -bound, bound)
             init.uniform_(cast(torch.Tensor, module.bias), -bound, bound)
-        elif isinstance(module, StructFormerScore):
-            bound = len(module.weight) ** -0.5
-            init.uniform_(module.weight, -bound, bound)
-            if module.bias is not None:
-                init.zeros_(module.bias)
-        elif isinstance(module, StructFormerAttention):
-            if module.relation_scores is not None:
-                init.normal_(module.relation_scores, std=self.config.relation_initializer_range)
-            if module.position_bias is not None:
-                init.zeros_(module.position_bias)
-        elif isinstance(module, StructFormerParser):
-            init.zeros_(module.log_scales)
+        elif isinstance(module, StructFormerScore | StructFormerAttention | StructFormerParser):
+            module.init_weights()  # parameters of their own, which transformers does not know
 
     @torch.no_grad()
     def decode(
