@@ -7,18 +7,36 @@ and only hypotheses with something to decide go through the encoder.
 """
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 
 from hf_structure.algorithms.transitions import LEFT_ARC, NO_ACTION, RIGHT_ARC, SWAP, TransitionStates
-from hf_structure.models.g2g_transformer.states_g2g_transformer import dependents, is_arc
+from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
+from hf_structure.models.g2g_transformer.states_g2g_transformer import Compositions, dependents, is_arc
 from hf_structure.models.modeling_outputs import DecoderOutput
 from hf_structure.modules.calls import no_compile
 
-if TYPE_CHECKING:
-    from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
-    from hf_structure.models.g2g_transformer.modeling_g2g_transformer import G2GTransformerForParsing
+Memory = tuple[torch.Tensor, torch.Tensor]  # (num_layers, number, size) each: hidden states and cells of an LSTM
+
+
+class TransitionScorer(Protocol):
+    """A parser, as the search uses it."""
+
+    config: G2GTransformerConfig
+    composition: torch.nn.Module | None
+    history: torch.nn.Module | None
+
+    def score_states(
+        self, states: TransitionStates, table: torch.Tensor, versions: torch.Tensor, history: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor | None]: ...
+    def read_history(
+        self, actions: torch.Tensor, labels: torch.Tensor, memory: Memory | None = None
+    ) -> tuple[torch.Tensor, Memory]: ...
+    def compositions(
+        self, before: TransitionStates, after: TransitionStates, actions: torch.Tensor
+    ) -> Compositions: ...
+    def compose(self, vectors: torch.Tensor, plan: Compositions) -> torch.Tensor: ...
 
 
 @dataclass
@@ -30,7 +48,7 @@ class Hypotheses:
     head_probs: torch.Tensor  # (number, n + 1): of the action that attached each word, in the state it was chosen in
     label_probs: torch.Tensor  # (number, n + 1): of its label
     vectors: torch.Tensor | None  # (number, n + 4, hidden_size): words, composed if the model does so
-    memory: tuple[torch.Tensor, torch.Tensor] | None  # (num_layers, number, size) each: of the history
+    memory: Memory | None  # of the history
 
     def select(self, rows: torch.Tensor) -> "Hypotheses":
         """The hypotheses in the given rows."""
@@ -88,7 +106,7 @@ class Candidates:
 
 @no_compile
 def beam_search(
-    model: "G2GTransformerForParsing",
+    model: TransitionScorer,
     vectors: torch.Tensor,
     lengths: torch.Tensor,
     beam_size: int = 1,
@@ -101,7 +119,7 @@ def beam_search(
     Parses sentences.
 
     Args:
-        model ([`G2GTransformerForParsing`]): The parser.
+        model ([`TransitionScorer`]): The parser.
         vectors (`torch.FloatTensor` of shape `(batch, n + 4, hidden_size)`): Of the root, the words and what follows.
         lengths (`torch.LongTensor` of shape `(batch,)`): Number of words.
         beam_size (`int`): Hypotheses of each sentence.
@@ -130,9 +148,7 @@ def beam_search(
     return _output(Hypotheses.concatenate(ended).ended(rows), len(lengths), k, model.config, marginals)
 
 
-def _start(
-    model: "G2GTransformerForParsing", vectors: torch.Tensor, lengths: torch.Tensor, beam_size: int
-) -> Hypotheses:
+def _start(model: TransitionScorer, vectors: torch.Tensor, lengths: torch.Tensor, beam_size: int) -> Hypotheses:
     """One hypothesis for each sentence; the other rows are empty."""
     states = TransitionStates.initial(lengths.repeat_interleave(beam_size))  # B * beam_size rows
     scores = torch.full((len(lengths), beam_size), -torch.inf, dtype=torch.float32, device=vectors.device)
@@ -145,7 +161,7 @@ def _start(
     return Hypotheses(states, scores.flatten(), ones, ones, vectors.repeat_interleave(beam_size, dim=0), memory)
 
 
-def _candidates(model: "G2GTransformerForParsing", running: Hypotheses, swap: bool) -> Candidates:
+def _candidates(model: TransitionScorer, running: Hypotheses, swap: bool) -> Candidates:
     """Possible next steps with their probabilities; the model runs only where there is a choice."""
     config = model.config
     legal = running.states.legal_actions(config.use_swap)
@@ -216,7 +232,7 @@ def _choose(running: Hypotheses, candidates: Candidates, beam_size: int) -> Step
     )
 
 
-def _advance(model: "G2GTransformerForParsing", running: Hypotheses, steps: Steps, beam_size: int) -> Hypotheses:
+def _advance(model: TransitionScorer, running: Hypotheses, steps: Steps, beam_size: int) -> Hypotheses:
     """The hypotheses after the next steps."""
     kept = running if beam_size == 1 else running.select(steps.parents)
     actions = steps.actions
@@ -269,7 +285,7 @@ def _merge(ended: Hypotheses, labels: torch.Tensor, batch: int) -> torch.Tensor:
     return scores.view(batch, -1)  # (B, beam_size)
 
 
-def _output(ended: Hypotheses, batch: int, k: int, config: "G2GTransformerConfig", marginals: bool) -> DecoderOutput:
+def _output(ended: Hypotheses, batch: int, k: int, config: G2GTransformerConfig, marginals: bool) -> DecoderOutput:
     """The `k` best trees of each sentence."""
     classes = ended.states.labels
     labels = classes % config.num_relations  # with SWAP, either direction may make an arc

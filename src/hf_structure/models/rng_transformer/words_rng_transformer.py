@@ -75,7 +75,6 @@ class WordsMixin(nn.Module):
     config: RNGTransformerConfig
     rng_transformer: Any  # the base model
     get_input_embeddings: Callable[[], nn.Module]
-    extras_of_all_pieces = False  # whether vectors of tags, treebanks and forms are added to all pieces of a word
 
     def add_embeddings(self, config: RNGTransformerConfig) -> None:
         """Adds the embeddings; those of words are the encoder's."""
@@ -132,9 +131,8 @@ class WordsMixin(nn.Module):
             raise ValueError("the pieces of a word must stand together, and every word have one, in the words' order")
         if extras is not None:
             extras = take(extras, (numbers - 1).clamp(min=0))  # (B, L, E)
-            is_given = numbers > 0 if self.extras_of_all_pieces else is_first
-            sequence = sequence + extras.masked_fill(~is_given.unsqueeze(2), 0.0)
-        positions = word_positions(numbers, is_first, n, root=len(special) - 2)  # the last one before the words
+            sequence = sequence + extras.masked_fill(~is_first.unsqueeze(2), 0.0)
+        positions = word_positions(numbers, is_first, n)
         return Sentences(sequence, mask, numbers, positions, words.lengths, forms), left_align
 
     def read_words(self, *args, **kwargs) -> tuple[Sentences, LeftAlign]:
@@ -235,22 +233,21 @@ def enclose(
     special: torch.Tensor, vectors: torch.Tensor, word_ids: torch.Tensor, lengths: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """
-    The sequence `(B, L, E)` of pieces between special symbols, the word of each position `(B, L)`, from 1, and the
-    mask `(B, L)`. Of the symbols, the second stands behind the pieces, and all others before them.
+    The sequence `(B, L, E)` of pieces between the start and the end symbol, the word of each position `(B, L)`, from
+    1, and the mask `(B, L)`.
     """
-    starts = torch.cat([special[:1], special[2:]]).expand(len(vectors), -1, -1)
-    before = starts.shape[1]
-    ends = lengths.unsqueeze(1) + before  # (B, 1)
-    columns = torch.arange(int(lengths.max()) + before + 1, device=vectors.device)
-    sequence = torch.cat([starts, nn.functional.pad(vectors, (0, 0, 0, 1))], dim=1)[:, : len(columns)]  # (B, L, E)
-    sequence = torch.where((columns == ends).unsqueeze(2), special[1], sequence)
-    word_ids = nn.functional.pad(word_ids + 1, (before, 1))[:, : len(columns)]  # (B, L)
+    start = special[:1].expand(len(vectors), 1, -1)  # (B, 1, E)
+    ends = lengths.unsqueeze(1) + 1  # (B, 1)
+    columns = torch.arange(int(lengths.max()) + 2, device=vectors.device)
+    sequence = torch.cat([start, nn.functional.pad(vectors, (0, 0, 0, 1))], dim=1)[:, : len(columns)]  # (B, L, E)
+    sequence = torch.where((columns == ends).unsqueeze(2), special[1], sequence)  # (B, L, E)
+    word_ids = nn.functional.pad(word_ids + 1, (1, 1))[:, : len(columns)]  # (B, L)
     return sequence, word_ids.masked_fill(columns >= ends, 0), (columns <= ends).long()
 
 
-def word_positions(word_ids: torch.Tensor, is_first: torch.Tensor, n: int, root: int) -> torch.Tensor:
-    """`(B, n + 1)`: the positions of the root and of the first piece of each word, by masks `(B, L)` of these."""
+def word_positions(word_ids: torch.Tensor, is_first: torch.Tensor, n: int) -> torch.Tensor:
+    """`(B, n + 1)`: the positions of the root, 0, and of the first piece of each word, by masks `(B, L)` of these."""
     columns = torch.arange(word_ids.shape[1], device=word_ids.device).expand_as(word_ids)
     # All that begins no word is written to one more column, which is cut off.
-    positions = columns.new_full((len(columns), n + 2), root)
+    positions = columns.new_zeros(len(columns), n + 2)
     return positions.scatter(1, torch.where(is_first, word_ids, n + 1), columns)[:, :-1]  # (B, n + 1)
