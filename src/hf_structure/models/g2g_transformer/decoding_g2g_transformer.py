@@ -7,7 +7,7 @@ and only hypotheses with something to decide go through the encoder.
 """
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
@@ -24,8 +24,8 @@ class TransitionScorer(Protocol):
     """A parser, as the search uses it."""
 
     config: G2GTransformerConfig
-    composition: torch.nn.Module | None
-    history: torch.nn.Module | None
+    composition: Any  # None where words are not composed
+    history: Any  # None without one
 
     def score_states(
         self, states: TransitionStates, table: torch.Tensor, versions: torch.Tensor, history: torch.Tensor | None

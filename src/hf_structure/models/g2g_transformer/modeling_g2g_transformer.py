@@ -40,7 +40,7 @@ from hf_structure.modules.affine import all_rows
 from hf_structure.modules.calls import no_compile
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.encoder_start import PretrainedEncoderMixin
-from hf_structure.modules.graph_encoder import GraphEncoderModel, GraphPreTrainedModel
+from hf_structure.modules.graph_encoder import GraphEncoderModel, GraphPreTrainedModel, refuse_states
 from hf_structure.modules.graph_transformer import Arcs, take
 from hf_structure.modules.padding import check_one_input, ones_mask
 from hf_structure.modules.words import WordPlaces, average_pieces, place_words
@@ -331,8 +331,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
                 sentence is too long, has not as many heads as words, or cannot be learned from (see `why_unusable` of
                 `states_g2g_transformer`).
         """
-        if kwargs.get("output_attentions") or kwargs.get("output_hidden_states"):
-            raise ValueError("this model reads many states of a sentence: ask its base model for what is inside")
+        refuse_states(kwargs, "many states of a sentence")
         if heads is not None and num_words is None:
             num_words = (heads >= 0).sum(1)
         pieces = check_one_input(input_ids, inputs_embeds)

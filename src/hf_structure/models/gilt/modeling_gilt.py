@@ -214,9 +214,8 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         targets = next_tokens(labels, kwargs.pop("shift_labels", None), attention_mask)
         if graph is not None and tapes is None and targets is not None:
             tapes = prefix_tapes(graph.bool(), self.config.tape_features)
-        wanted_states = kept_states = kwargs.pop("output_hidden_states", self.config.output_hidden_states)
-        if graph is not None and wanted_states is not True:  # the scorer reads some, too
-            kept_states = [*(selected_hidden_states(wanted_states) or ()), *self.config.scorer_layers]
+        wanted_states = kwargs.pop("output_hidden_states", self.config.output_hidden_states)
+        kept_states = self._kept_states(wanted_states, reads_graph=graph is not None)
         use_cache = self.model.wants_cache(use_cache, cache, targets is not None)
         tokens = {"input_ids": input_ids, "inputs_embeds": inputs_embeds, "position_ids": position_ids}
         reading = {"word_ids": word_ids, "graph": graph, "tapes": tapes, "output_hidden_states": kept_states}
@@ -235,6 +234,12 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         if targets is not None:
             self.add_losses(result, targets, num_items_in_batch, graph_loss=graph_sum)
         return result
+
+    def _kept_states(self, wanted: bool | int | list[int], reads_graph: bool) -> bool | int | list[int]:
+        """The hidden states to keep: the wanted ones and, with a graph, the two that the scorer reads."""
+        if wanted is True or not reads_graph:
+            return wanted
+        return [*(selected_hidden_states(wanted) or ()), *self.config.scorer_layers]
 
     def score_word(
         self, input_ids: torch.Tensor, cache: GraphCache

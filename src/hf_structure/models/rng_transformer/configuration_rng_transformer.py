@@ -223,8 +223,8 @@ class RNGTransformerConfig(EncoderConfig):
         if not 0 <= self.treebank_dropout <= 1:
             raise ValueError(f"treebank_dropout must be between 0 and 1, not {self.treebank_dropout}")
 
-    def validate_graph_layers(self):
-        """Raises `ValueError` for no layers that read the graph, or layers that do not exist."""
+    def validate_layers(self):
+        """Raises `ValueError` for no layers that read the graph, and for layers that do not exist or fit."""
         layers = self.num_graph_layers
         if layers == [] or (isinstance(layers, int) and not 1 <= layers <= self.num_hidden_layers):
             raise ValueError(
@@ -232,6 +232,12 @@ class RNGTransformerConfig(EncoderConfig):
                 f"{self.num_graph_layers}"
             )
         _ = self.graph_layers  # raises, too
+        layers = self.num_segmentation_layers
+        if layers and not self.num_lower_layers <= layers <= self.num_hidden_layers:
+            raise ValueError(
+                f"num_segmentation_layers must be 0, or between {self.num_lower_layers} (the layers that read no "
+                f"graph) and num_hidden_layers {self.num_hidden_layers}, not {layers}"
+            )
 
     def validate_columns(self):
         """Raises `ValueError` for a column without values, and for a lexicon without the columns that it corrects."""
@@ -240,15 +246,6 @@ class RNGTransformerConfig(EncoderConfig):
                 raise ValueError(f"columns: {name} has no values")
         if self._has_lexicon and not {"lemma", "upos", "xpos"} <= (self.columns or {}).keys():
             raise ValueError("known_words and known_lemmas need the columns lemma, upos and xpos")
-
-    def validate_segmentation_layers(self):
-        """Raises `ValueError` for sentence starts that are read below the shared layers, or above the last layer."""
-        layers = self.num_segmentation_layers
-        if layers and not self.num_lower_layers <= layers <= self.num_hidden_layers:
-            raise ValueError(
-                f"num_segmentation_layers must be 0, or between {self.num_lower_layers} (the layers that read no "
-                f"graph) and num_hidden_layers {self.num_hidden_layers}, not {layers}"
-            )
 
 
 @lru_cache(maxsize=64)

@@ -12,7 +12,6 @@ Shapes: B sentences, n words of the longest, L positions of the encoder (the roo
 are queried, D hidden_size, A label_size.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -40,7 +39,7 @@ from hf_structure.models.rng_transformer.scoring_rng_transformer import (
 )
 from hf_structure.models.rng_transformer.words_rng_transformer import Sentences, WordsMixin, differ, select, write
 from hf_structure.modules.encoder_start import MODEL_TYPES, PretrainedEncoderMixin
-from hf_structure.modules.graph_encoder import GraphEncoderModel, GraphPreTrainedModel
+from hf_structure.modules.graph_encoder import GraphEncoderModel, GraphPreTrainedModel, refuse_states
 from hf_structure.modules.graph_transformer import Arcs, RelativePositionBias
 from hf_structure.modules.padding import check_one_input
 
@@ -191,8 +190,7 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
                 `form_ids` for a model that reads them, a sentence is too long, a word has no head in the loss of whole
                 trees, or there is an initial graph in a model that reads none, or without labels that it reads.
         """
-        if kwargs.get("output_attentions") or kwargs.get("output_hidden_states"):
-            raise ValueError("this model reads a sentence several times: ask its base model for what is inside")
+        refuse_states(kwargs, "a sentence several times")
         read = (attention_mask, word_ids, tag_ids, form_ids, treebank_ids)
         sentences, left_align = self.read_words(check_one_input(input_ids, inputs_embeds), *read)
         arcs = self.initial_arcs(left_align(initial_heads), left_align(initial_deprels), sentences)
@@ -200,7 +198,7 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         if heads is None or (labels is None and self.config.labelled):
             return self._all_rounds(sentences, arcs, gold)[0]
         if num_items_in_batch is None:
-            num_items_in_batch = gold.number
+            num_items_in_batch = ((gold.heads if gold.labels is None else gold.labels) >= 0).sum()
         divisor = torch.as_tensor(num_items_in_batch).clamp(min=1)
         segmentation_loss: Any = 0.0
         if sentence_starts is not None:
@@ -244,11 +242,7 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         return Scores(vectors, arcs, self.decoder.label_vectors(vectors) if self.config.labelled else None)
 
     def loss(
-        self,
-        scores: Scores,
-        column_scores: dict[str, torch.Tensor],
-        lengths: torch.Tensor,
-        gold: Gold,
+        self, scores: Scores, column_scores: dict[str, torch.Tensor], lengths: torch.Tensor, gold: Gold
     ) -> torch.Tensor:
         """Sum of the losses of arcs, labels and columns in one round."""
         heads, labels, columns = gold
@@ -296,7 +290,6 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
                 are several rounds or an initial graph in a model that reads none, or one without labels that it reads.
         """
         check_decoder(decoder, k)
-        num_rounds = self._checked_rounds(num_rounds)
         read = (attention_mask, word_ids, tag_ids, form_ids, treebank_ids)
         sentences, left_align = self.read_words(check_one_input(input_ids, inputs_embeds), *read)
         arcs = self.initial_arcs(left_align(initial_heads), left_align(initial_deprels), sentences)
@@ -313,13 +306,7 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         output.columns |= self.best_columns(sentences, scores.vectors, output.heads >= 0)
         return output
 
-    def _checked_rounds(self, num_rounds: int | None) -> int:
-        num_rounds = self.config.num_rounds if num_rounds is None else num_rounds
-        if num_rounds < 1 or (num_rounds > 1 and not self.config.use_graph_input):
-            raise ValueError(f"num_rounds={num_rounds} is not possible: at least 1, and only 1 without graph input")
-        return num_rounds
-
-    def _with_labels(self, scores: Scores, trees: Sequence[tuple[Arcs, torch.Tensor | None]]) -> Any:
+    def _with_labels(self, scores: Scores, trees: list[Any]) -> Any:
         """The heads of `k` trees with their probabilities; in a model with labels, also these and theirs."""
         heads = torch.stack([tree.heads for tree, _ in trees], dim=1)  # (B, k, n)
         head_probs = chosen_scores(scores.arcs.log_softmax(-1), heads).exp()
@@ -330,9 +317,12 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         return DecoderOutput(heads=heads, columns=columns)
 
     def _refine(
-        self, sentences: Sentences, arcs: Arcs | None, decoder: str, num_rounds: int
+        self, sentences: Sentences, arcs: Arcs | None, decoder: str, num_rounds: int | None
     ) -> tuple[Scores, Arcs, torch.Tensor | None]:
         """Scores, arcs and probabilities of labels in the last round of each sentence."""
+        num_rounds = self.config.num_rounds if num_rounds is None else num_rounds
+        if num_rounds < 1 or (num_rounds > 1 and not self.config.use_graph_input):
+            raise ValueError(f"num_rounds={num_rounds} is not possible: at least 1, and only 1 without graph input")
         active = torch.arange(len(sentences.lengths), device=sentences.lengths.device)
         result: Any = None
         for _ in range(num_rounds):

@@ -34,11 +34,6 @@ class Gold(NamedTuple):
     labels: torch.Tensor | None
     columns: dict[str, torch.Tensor]
 
-    @property
-    def number(self) -> torch.Tensor:
-        """Number of words with a label, or with a head if there are no labels."""
-        return ((self.heads if self.labels is None else self.labels) >= 0).sum()
-
 
 class RNGTransformerDecoder(nn.Module):
     """
