@@ -34,6 +34,7 @@ class Int8Linear(nn.Module):
         self.in_features = linear.in_features
         self.out_features = linear.out_features
         weight = linear.weight.detach()
+        # A row of zeros must not divide by zero.
         scale = weight.abs().amax(1).clamp_(min=TINY) / WEIGHT_LIMIT  # (out_features,)
         bias = torch.zeros_like(scale) if linear.bias is None else linear.bias.detach().clone()
         self.register_buffer("quantized", (weight / scale.unsqueeze(1)).round_().to(torch.int8))
@@ -48,6 +49,7 @@ class Int8Linear(nn.Module):
     @torch.no_grad()
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """`(..., out_features)`, from `(..., in_features)`."""
+        # One scale for each vector, so that its result does not depend on the others.
         rows = states.reshape(-1, self.in_features)  # (rows, in_features)
         scale = rows.abs().amax(1, keepdim=True).clamp_(min=TINY).div_(INPUT_LIMIT)
         products = torch._int_mm((rows / scale).round_().to(torch.int8), self.quantized.T)
@@ -123,6 +125,7 @@ def _check_machine() -> None:
     inputs = torch.full((size, size), INPUT_LIMIT, dtype=torch.int8)
     weights = torch.full((size, size), WEIGHT_LIMIT, dtype=torch.int8)
     try:
+        # Old processors saturate: the largest numbers show it.
         is_exact = bool((torch._int_mm(inputs, weights) == size * INPUT_LIMIT * WEIGHT_LIMIT).all())
     except RuntimeError:
         is_exact = False

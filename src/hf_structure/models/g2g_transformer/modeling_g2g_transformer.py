@@ -210,6 +210,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         if self.tag_embeddings is not None and tag_ids is not None:
             tags = places.left_align(tag_ids, n)
             words = words + self.tag_embeddings(tags.clamp(min=0)).masked_fill(tags.unsqueeze(2) < 0, 0.0)
+        # Appended to the words, so that a state names any of its vectors by one index.
         special = all_rows(self.special_embeddings, words.device).to(words.dtype)
         cls, sep, root, *null = special.expand(len(words), *special.shape).unsqueeze(2).unbind(1)  # (B, 1, D) each
         return torch.cat([root, words, cls, sep, *null], dim=1), places
@@ -271,6 +272,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         null = 2 * self.config.num_relations
         labels = torch.where(sequences.labels < 0, null, sequences.labels)
         labels = torch.where(sequences.segments == DELETED, labels, null + 1)
+        # A row of zeros for positions that are not deleted words: one lookup instead of a mask.
         table = all_rows(self.label_embeddings, labels.device)
         return nn.functional.embedding(labels, torch.cat([table, torch.zeros_like(table[:1])]))
 
@@ -338,6 +340,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         vectors, words = self.embed_words(pieces, attention_mask, word_ids, tag_ids, num_words)
         with_loss = heads is not None and (labels is not None or not self.config.labelled)
         if heads is None:
+            # The tree is an input like a given one: no gradient flows through the search.
             heads, labels = self._greedy_tree(vectors.detach(), words.lengths)
         else:
             labels = words.left_align(labels, heads.shape[1])
@@ -484,10 +487,12 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
             versions[step + 1, plan.rows, plan.words] = batch * size + torch.arange(len(step))
             versions = versions.cummax(0).values  # a vector stays until there is a newer one
             counts = torch.bincount(step, minlength=steps).tolist()
+            # A composed word is an input of later compositions, so the steps follow each other, all sentences at once.
             for parts in zip(*(part.to(vectors.device).split(counts) for part in plan), strict=True):
                 now = Compositions(*parts)
                 new = self.compose(vectors, now)
                 table.append(new)
+                # Not in place: the gradient of earlier compositions reads the old vectors.
                 vectors = vectors.index_put((now.rows, now.words), new.to(vectors.dtype))  # (B, n + 4, D)
         versions = versions[:-1].flatten(0, 1)[path.decisions]  # (decisions, n + 4)
         return torch.cat(table), versions.to(vectors.device)
@@ -519,9 +524,11 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         device = table.device
         lengths = self.sequence_lengths(states).cpu()
         budget = self.config.chunk_positions
+        # On a GPU, one more pass costs more than much padding; on a CPU, every position costs time.
         groups = length_groups(lengths, budget, CPU_PADDING if device.type == "cpu" else GPU_PADDING)
         if not groups:  # there is nothing to decide
             return table[:0, :1].expand(-1, self.config.num_actions), None
+        # A batch within the budget keeps its activations, which is faster.
         recompute = torch.is_grad_enabled() and sum(len(g) * int(lengths[g[0]]) for g in groups) > budget
         scores = []
         for group in groups:
@@ -532,6 +539,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
                 scores.append(checkpoint(self.score_sequences, *inputs, use_reentrant=False))
             else:
                 scores.append(self.score_sequences(*inputs))
+        # Groups are sorted by length: puts the states in their order again.
         back = torch.cat(groups).argsort().to(device)
         actions, labels = zip(*scores, strict=True)
         return torch.cat(actions)[back], None if self.relation_classifier is None else torch.cat(labels)[back]

@@ -20,28 +20,27 @@ class GiLTConfig(StructuredLMConfig):
     Args:
         vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size, hidden_dropout,
         attention_dropout, layer_norm_eps, base_config, scale_embeddings, lm_head_bias, use_cache:
-            As in [`~hf_structure.modules.structured_lm.configuration.StructuredLMConfig`]; the authors' release has
-            `scale_embeddings=False` and `lm_head_bias=True`.
+            As in [`~hf_structure.modules.structured_lm.configuration.StructuredLMConfig`].
         graph_layers (`int` or `list[int]`, *optional*):
-            How many layers, the last ones, are infused with graphs, or which, counted from 0; all by default, and with
-            0 there are no graph parameters at all: the Transformer-XL baseline.
+            Number of last layers that are infused with graphs, or a list of layers, counted from 0; all by default.
+            With 0 there are no graph parameters at all: the Transformer-XL baseline.
         graph_features (`list[str]`, defaults to `["degree", "distance", "depth"]`):
-            What is read from graphs (section 3.3; table 4 leaves out one each).
+            Features read from graphs (section 3.3; table 4 leaves out one each).
         degree_weights (`list[int]`, defaults to `[10, 1]`):
-            What an outgoing and an incoming arc add to a degree, m_out and m_in (table 4: `[1, 1]`); at most 255.
+            Weights of an outgoing and an incoming arc in a degree, m_out and m_in (table 4: `[1, 1]`); at most 255.
         distance_weights (`list[int]`, defaults to `[10, 1]`):
             Length of an arc along and against its direction (table 4: `[1, 1]`); at most 255.
         max_feature_value (`int`, defaults to 150): Larger values are read as this one; at most 255.
         graph_embedding_size (`int`, defaults to 256): Width of the embeddings of feature values.
         graph_key (`"relative"` or `"content"`, defaults to `"relative"`):
-            Whether graph keys join the relative positions (eq. 5) or, as in the authors' release, the content keys
-            (eq. 4). Grafted backbones have content keys only.
+            Graph keys join the relative positions (eq. 5), or the content keys (eq. 4), as in grafted backbones,
+            which have no others, and in the authors' code.
         scorer_hidden_size (`int`, *optional*, defaults to `2 * hidden_size`):
             Width between the two perceptrons of the dependency scorer, where positions and features are added.
         scorer_size (`int`, *optional*, defaults to `hidden_size`):
             Width of the parent and child vectors that the biaffine form compares.
         scorer_chunk_size (`int`, defaults to 16384):
-            How many pairs of words are scored at a time; bounds the memory of training.
+            Number of pairs of words scored at a time; bounds the memory of training.
         max_new_arcs (`int`, defaults to 15):
             Most dependencies that come with one word, C. Words with more count as having so many.
         arc_loss_weight (`float`, defaults to 0.2): Weight of the arcs' loss, beta of eq. 6.
@@ -109,7 +108,7 @@ class GiLTConfig(StructuredLMConfig):
         )
 
     def validate_sizes(self):
-        """Raises `ValueError` where a size makes no model."""
+        """Raises `ValueError` for impossible sizes."""
         self._check_sizes("max_new_arcs", "scorer_chunk_size")
         if self.graph_layers and not self.graph_features:
             raise ValueError("no graph features: leave graphs out with graph_layers=0")

@@ -30,9 +30,8 @@ class GraphWriter(StructureWriter):
 
     Args:
         kinds (`torch.LongTensor` of shape `(vocab_size,)`): How tokens relate to words, from [`token_kinds`].
-        sample (`bool`, *optional*): Whether the number of a word's arcs is sampled, or the likeliest one; by default
-            as the text.
-        num_beams (`int`): How many graphs of each text are kept.
+        sample (`bool`, *optional*): Sample the number of a word's arcs, or take the likeliest; by default as the text.
+        num_beams (`int`): Number of graphs kept for each text.
     """
 
     structures = "graphs"
@@ -188,6 +187,7 @@ class GraphWriter(StructureWriter):
         texts = self.beam.sentences
         batch = int(texts.max()) + 1
         shares = self.log_probs + (self.beam.log_probs - self.beam.masses(batch)[texts]).unsqueeze(1)
+        # The log of a sum of exponentials over the graphs of each text, the largest first subtracted.
         largest = shares.new_full((batch, shares.shape[1]), -torch.inf)
         largest = largest.scatter_reduce(0, texts.unsqueeze(1).expand_as(shares), shares, "amax")  # (B, vocab_size)
         sums = torch.zeros_like(largest).index_add(0, texts, (shares - largest[texts]).exp())  # (B, vocab_size)
@@ -265,7 +265,7 @@ def new_arc_log_probs(counts: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
 
 
 def token_kinds(config, tokenizer=None, word_starts: torch.Tensor | None = None) -> torch.Tensor:
-    """`(vocab_size,)`: whether each token belongs to no word, goes on with one, or begins one."""
+    """`(vocab_size,)`: NO_WORD, GOES_ON or BEGINS for each token."""
     if word_starts is None:
         if tokenizer is None:
             raise ValueError(

@@ -10,6 +10,8 @@ vectors x. With x~ for a vector without its mean, and g and b for the weight and
 so that each x is mapped once, and a pair of words only needs a sum of lookups; nor does it need the second map:
 
     q . (W2 h + b2) = (W2^T q) . h + q . b2,    sum_j (W2 h_j + b2) = W2 (sum_j h_j) + n b2
+
+Shapes: B texts, n words of the longest, F features of graphs; `steps` words, each with `pairs` of a word before it.
 """
 
 from collections.abc import Sequence
@@ -149,7 +151,7 @@ class DependencyScorer(nn.Module):
         )
         logits = torch.full((batch, size, size), -torch.inf, device=parents.device, dtype=arcs_in.dtype)
         logits = torch.index_put(logits, (row, older, newer), arcs_in)  # (B, n + 1, n + 1)
-        logits = torch.index_put(logits, (row[is_word], newer[is_word], older[is_word]), arcs_out[is_word])
+        logits = torch.index_put(logits, (row[is_word], newer[is_word], older[is_word]), arcs_out[is_word])  # as above
         counts = self._count(new, sums, number, terms)  # (B * n, max_new_arcs + 1)
         return logits, counts.unflatten(0, (batch, size - 1))  # (B, n, max_new_arcs + 1)
 
@@ -217,9 +219,11 @@ class DependencyScorer(nn.Module):
 
     def _newer(self, parents: torch.Tensor, children: torch.Tensor, terms: Terms) -> tuple[torch.Tensor, torch.Tensor]:
         """Parent and child vectors `(steps, scorer_size)` of the newer words: pe_ii, eq. 2."""
-        sums = (words + terms.roles[role].itself.to(words.dtype) for role, words in enumerate((parents, children)))
-        parent, child = (self._second(role)[-1](self._hidden(role, each, terms)) for role, each in enumerate(sums))
-        return parent, child
+        found = []
+        for role, words in enumerate((parents, children)):
+            sums = words + terms.roles[role].itself.to(words.dtype)
+            found.append(self._second(role)[-1](self._hidden(role, sums, terms)))
+        return found[0], found[1]
 
     def _second(self, role: int) -> Parts:
         second = self.child_second if role else self.parent_second
@@ -234,6 +238,7 @@ class DependencyScorer(nn.Module):
     def _hidden(self, role: int, sums: torch.Tensor, terms: Terms) -> torch.Tensor:
         """The same from sums of terms, `(..., 2 * scorer_hidden_size)`."""
         centred, mapped = sums.chunk(2, dim=-1)
+        # In float32, because squares overflow in half precision.
         scale = (centred.float().square().mean(-1, keepdim=True) + self._second(role)[0].eps).rsqrt()
         return torch.addcmul(terms.roles[role].offset, mapped, scale.to(mapped.dtype)).relu_()
 

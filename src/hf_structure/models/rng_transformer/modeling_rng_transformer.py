@@ -80,10 +80,10 @@ class RNGTransformerModel(GraphEncoderModel, RNGTransformerPreTrainedModel):
             input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Ids of words or word pieces.
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for input, 0 for padding.
             parents (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                The graph: for each position that of its head, -1 for none.
+                The graph: the position of each position's head, -1 for none.
             labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): The labels of these arcs.
             inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
-                Vectors in place of `input_ids`.
+                Vectors, instead of `input_ids`.
 
         Raises:
             ValueError: if there are not either ids or vectors, a sequence is longer than the positions reach, or there
@@ -163,7 +163,7 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
 
         Args:
             input_ids, attention_mask, word_ids, tag_ids, form_ids, treebank_ids, inputs_embeds:
-                As in [`embed_words`]; vectors (`inputs_embeds`) in place of `input_ids`.
+                As in [`embed_words`]; vectors (`inputs_embeds`) replace `input_ids`.
             initial_heads (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*): The graph that the first
                 round reads: heads (words from 1, 0 is the root, negative for none). By default it is empty.
             initial_deprels (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
@@ -175,10 +175,10 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
             columns (`dict[str, torch.LongTensor]`, tensors of shape `(batch_size, num_words)`, *optional*):
                 Values to learn of `config.columns`, by name; -100 for padding, and where they are not known.
             sentence_starts (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
-                Whether a sentence begins with each word of running text, 1 or 0; -100 for padding, and where it is
+                1 for words of running text that begin a sentence, else 0; -100 for padding, and if it is
                 not known. Running text has no heads to learn (all negative) and is not parsed.
             num_items_in_batch (`int`, *optional*):
-                What the sum of losses is divided by; the number of words with a label (or head) by default.
+                Divisor of the sum of losses; the number of words with a label (or head) by default.
 
         The loss, returned when `heads` and, in a model with labels, `labels` are given, is the sum over all rounds of
         the losses of arcs (`config.arc_loss`) and of the cross-entropies of the labels of the arcs to learn and of
@@ -276,14 +276,14 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
     ) -> DecoderOutput:
         """
         Parses a batch of sentences. Those whose graph does not change any more take no part in further rounds.
-        Arguments that are not listed are those of `forward`; the output is left-aligned, wherever the padding is.
+        Other arguments are as in `forward`; the output is left-aligned, wherever the padding is.
 
         Args:
-            decoder (`"tree"`, `"projective"` or `"argmax"`): What every round predicts: the best tree with one root,
-                the best such tree without crossing arcs, or each word's best head.
+            decoder (`"tree"`, `"projective"` or `"argmax"`): Every round predicts the best tree with one root, the
+                best such tree without crossing arcs, or each word's best head.
             k (`int`): Number of trees, best first. The last round gives them; each has its best labels.
-            marginals (`bool`): Whether to add arc marginals over all trees with one root, from the last round.
-            num_rounds (`int`, *optional*): Number of rounds at most, by default `config.num_rounds`.
+            marginals (`bool`): Add arc marginals over all trees with one root, from the last round.
+            num_rounds (`int`, *optional*): Largest number of rounds, by default `config.num_rounds`.
 
         Raises:
             ValueError: if `decoder` is unknown, `k` does not fit it, a sentence is too long or a score NaN, if there

@@ -30,13 +30,13 @@ class Sentences(NamedTuple):
     hidden_states: torch.Tensor  # (B, L, D)
     mask: torch.Tensor  # (B, 1, 1, L), with a position bias (B, H, L, L)
     word_ids: torch.Tensor  # (B, L): word of each position, from 1; 0 for none
-    positions: torch.Tensor  # (B, n + 1): of the root and each word's first piece; that of the root for padding
+    positions: torch.Tensor  # (B, n + 1): of the root and each word's first piece; for padding the root's
     lengths: torch.Tensor  # (B,): words of each sentence
     forms: torch.Tensor | None  # (B, n, F)
 
     def words(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        """The vectors of the words among those of all positions, `(B, n, D)`."""
-        return take(hidden_states, self.positions[:, 1:])
+        """The vectors of the words, `(B, n, D)`, given the vectors of all positions."""
+        return take(hidden_states, self.positions[:, 1:])  # (B, n, D)
 
 
 def select(values: Any, rows: torch.Tensor) -> Any:
@@ -77,7 +77,7 @@ class WordsMixin(nn.Module):
     get_input_embeddings: Callable[[], nn.Module]
 
     def add_embeddings(self, config: RNGTransformerConfig) -> None:
-        """Adds the embeddings; those of words are the encoder's."""
+        """Adds the embeddings; words have the encoder's."""
         size = config.embedding_size
         self.special_embeddings = nn.Embedding(2, size)  # [CLS] and [SEP]
         self.tag_embeddings = nn.Embedding(config.num_tags, size) if config.num_tags else None
@@ -99,7 +99,7 @@ class WordsMixin(nn.Module):
         that left-aligns values of words: with `word_ids` they are already, otherwise they are padded like the ids.
 
         Args:
-            input_ids (`torch.Tensor`): Ids of words or word pieces `(batch_size, seq_len)`, or vectors in their place
+            input_ids (`torch.Tensor`): Ids of words or word pieces `(batch_size, seq_len)`, or vectors
                 `(batch_size, seq_len, embedding_size)`.
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for input, 0 for padding.
             word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
@@ -108,7 +108,7 @@ class WordsMixin(nn.Module):
             tag_ids (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
                 Part-of-speech tags, -1 for none; read if `config.num_tags`.
             form_ids (`torch.LongTensor` of shape `(batch_size, num_words, f)`, *optional*):
-                Hashes of what words look like, -1 for padding; read if `config.num_form_buckets`.
+                Hashes of the spelling of words, -1 for padding; read if `config.num_form_buckets`.
             treebank_ids (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
                 The treebank whose habits each word follows; by default 0, if there are `config.treebanks`.
         """
@@ -174,7 +174,7 @@ class WordsMixin(nn.Module):
         """
         The arguments with which the base model reads sentences and, if there are any, the graphs of these `heads` and
         `labels` `(batch_size, num_words)`, as they are in a [`DecoderOutput`]; and the word of each position, from 1,
-        0 for none, `(batch_size, seq_len)`. The other arguments are those of [`embed_words`].
+        0 for none, `(batch_size, seq_len)`. Other arguments as for [`embed_words`].
         """
         sentences, _ = self.embed_words(*args, **kwargs)
         inputs = {"inputs_embeds": sentences.hidden_states, "attention_mask": sentences.mask}
@@ -226,7 +226,7 @@ class WordsMixin(nn.Module):
         """Left-aligned vectors `(B, P, E)` and words `(B, P)` of pieces; their number in each sentence, `(B,)`."""
         order = left_align(attention_mask)
         vectors = self.get_input_embeddings()(pieces) if pieces.dim() == 2 else pieces
-        return take(vectors, order), words.word_ids.gather(1, order), attention_mask.long().sum(1)
+        return take(vectors, order), words.word_ids.gather(1, order), attention_mask.long().sum(1)  # (B, P, E), (B, P)
 
 
 def enclose(

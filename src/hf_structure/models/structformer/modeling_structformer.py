@@ -110,6 +110,7 @@ class StructFormerParser(nn.Module):
         distances, heights, left, right, parents = self(words, lengths)
         position = torch.arange(heights.shape[1], device=heights.device)
         is_word = position < lengths.unsqueeze(1)
+        # The last word has no next one: its boundary is above all others.
         distances = nn.functional.pad(distances, (0, 1)).masked_fill(position >= lengths.unsqueeze(1) - 1, torch.inf)
         heights = heights.masked_fill(~is_word, -torch.inf)
         back = undo_left_align(attention_mask)  # undoes `order`
@@ -129,6 +130,7 @@ class StructFormerParser(nn.Module):
         for convolution in self.convolutions:
             # Convolutions reach across the end of a sentence; padding must be zero for each of them.
             states = self.dropout(states).masked_fill(is_padding.unsqueeze(2), 0.0)
+            # Convolutions want channels first.
             states = normalized_tanh(convolution(states.transpose(1, 2)).transpose(1, 2))  # eq. 1
         heights = self.height_score(self.height_layer(states))  # eq. 3
         pairs = self.distance_layer(nn.functional.pad(states.transpose(1, 2), (0, 1))).transpose(1, 2)  # (B, L, D)
@@ -221,7 +223,8 @@ class StructFormerAttention(nn.Module):
             (None where softmax attention is computed without them, by sdpa).
         """
         batch, length, _ = hidden_states.shape
-        projected = self.projection(hidden_states).view(batch, length, 3, self.num_heads, self.head_dim)
+        projected = self.projection(hidden_states)
+        projected = projected.view(batch, length, 3, self.num_heads, self.head_dim)  # (B, L, 3, H, head_dim)
         query, key, value = projected.permute(2, 0, 3, 1, 4)  # each (B, H, L, head_dim)
         attend = self._softmax if relations is None else self._constrained
         updates, weights = attend(query, key, value, words, relations)
@@ -240,6 +243,7 @@ class StructFormerAttention(nn.Module):
     def _attend_by_relations(self, query, key, value, relations):
         scores = self._scores(query, key)
         mixed = self.relation_weights().to(scores) @ relations.to(scores.dtype).flatten(2)  # eq. 15
+        # Not normalised: a head may attend to nothing where no word is likely to be in its relations.
         weights = self.dropout(scores.sigmoid() * mixed.view_as(scores))  # eq. 16 and 17
         return weights @ value, weights
 
@@ -247,6 +251,7 @@ class StructFormerAttention(nn.Module):
         mask = words[:, None, None, :]
         if self.config._attn_implementation == "sdpa":
             if self.position_bias is not None:
+                # sdpa has one argument for bias and mask.
                 mask = self._position_bias(query.shape[2]).to(query.dtype).masked_fill(~mask, -torch.inf)
             rate = self.dropout.p if self.training else 0.0
             return nn.functional.scaled_dot_product_attention(query, key, value, mask, rate), None
@@ -453,6 +458,7 @@ def join_pieces(
     own = rows.gather(2, highest.unsqueeze(2))  # its mass on itself, not on its other pieces
     eye = torch.eye(len(words), dtype=torch.bool, device=heights.device)
     joined = torch.where(eye, own, by_word)
+    # Given that no other piece of the word is the parent; padding, whose sum is 0, stays 0.
     joined = joined / joined.sum(2, keepdim=True).clamp(min=torch.finfo(joined.dtype).tiny)
     return word_distances, word_heights, joined, num_words
 
