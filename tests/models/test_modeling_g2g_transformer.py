@@ -346,7 +346,7 @@ def test_nothing_to_decide_is_nothing_to_learn():
 def test_a_word_without_pieces_and_without_unknown_token_is_zero():
     model = tiny_model(unk_token_id=None)
     inputs = torch.tensor([[5, 6]]), None, torch.tensor([[0, 2]]), None, None
-    vectors, _, _ = model.embed_words(*inputs)
+    vectors, _ = model.embed_words(*inputs)
     assert (vectors[0, 2] == 0).all()
     assert_close(vectors[0, [1, 3]], model.get_input_embeddings().weight[[5, 6]])
 
@@ -634,13 +634,13 @@ def test_word_pieces_are_averaged():
     ids = torch.tensor([[9, 3, 4, 5, 6, 7, 8, 9], [3, 9, 9, 9, 9, 9, 9, 9]])
     word_ids = torch.tensor([[-1, 0, 0, 2, 2, 2, 3, -1], [0, 1, 1, 1, 1, 1, -1, -1]])
     mask = torch.tensor([[1] * 8, [1, 0, 0, 0, 0, 0, 0, 0]])
-    vectors, lengths, _ = model.embed_words(ids, mask, word_ids, None, None)
-    assert lengths.tolist() == [4, 1]
+    vectors, words = model.embed_words(ids, mask, word_ids, None, None)
+    assert words.lengths.tolist() == [4, 1]
     unknown = table[model.config.unk_token_id]
     expected = torch.stack([table[3:5].mean(0), unknown, table[5:8].mean(0), table[8]])  # word 1 has no pieces
     assert_close(vectors[0, 1:5], expected)
     assert_close(vectors[1, 1], table[3])
-    vectors, lengths, _ = model.embed_words(ids, mask, word_ids, None, torch.tensor([5, 2]))  # nor have the last ones
+    vectors, _ = model.embed_words(ids, mask, word_ids, None, torch.tensor([5, 2]))  # nor have the last ones
     assert_close(vectors[0, 5], unknown)
     assert_close(vectors[1, 2], unknown)
     assert model.decode(ids, mask, word_ids=word_ids, num_words=torch.tensor([5, 2])).heads.shape == (2, 1, 5)

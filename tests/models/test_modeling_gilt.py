@@ -182,12 +182,11 @@ def test_backbone_from_scratch_is_a_transformer_with_layer_norms_after_each_part
     assert_close(states[1], torch.nn.functional.layer_norm(middle + outer, (16,), *norms[1]), atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("diagonal", [False, True], ids=["full", "diagonal"])
 @pytest.mark.parametrize("chunk", [3, 1000])
-def test_scorer_is_the_papers_equations(diagonal, chunk):
+def test_scorer_is_the_papers_equations(chunk):
     """In scores, and in the gradients of words and of every parameter."""
     torch.manual_seed(0)
-    model = tiny_model(scorer_diagonal=diagonal, scorer_chunk_size=chunk)
+    model = tiny_model(scorer_chunk_size=chunk)
     scorer, lengths = model.scorer, torch.tensor([5, 2])
     scorer.parent_second[0].eps, scorer.child_second[0].eps = 0.3, 0.5  # so large that it matters
     words = torch.randn(2, 5, 48, requires_grad=True)
