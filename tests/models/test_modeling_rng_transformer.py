@@ -7,7 +7,7 @@ import pytest
 import torch
 from encoders import WITH_THEIR_OWN_ATTENTION, encoder_of_its_own
 from huggingface_hub.errors import StrictDataclassError
-from modeling_common import LENGTHS, assert_sharded_by_layers, gradients, widen
+from modeling_common import LENGTHS, gradients, widen
 from parser_common import ParserBattery, only_base_class, parsed_examples
 from torch.testing import assert_close
 from transformers import (
@@ -668,13 +668,6 @@ def test_layers_on_top_of_an_encoder_are_trained_with_it(kind):
     gradients(model, {"input_ids": torch.tensor([[8, 9, 10]]), **heads})
     assert model.get_input_embeddings().weight.grad.abs().sum() > 0
     assert model.rng_transformer.layers[0].attention.output.weight.grad.abs().sum() > 0
-
-
-@pytest.mark.parametrize("kind", WITH_THEIR_OWN_ATTENTION)
-def test_layers_of_encoders_are_sharded_one_by_one(kind):
-    encoder = encoder_of_its_own(kind)
-    model = RNGTransformerForParsing.from_pretrained_encoder(encoder, FewTokens(), labels=["a", "b"], num_rounds=2)
-    assert_sharded_by_layers(model)
 
 
 @pytest.mark.parametrize("word_vectors", ["first_piece", "mean"])
