@@ -314,7 +314,7 @@ class StructFormerPreTrainedModel(AttentionMixin, PublishingMixin, PreTrainedMod
     _input_embed_layer = "embeddings"
     supports_gradient_checkpointing = True
     attention_reads = "relations, by which weights without a softmax are multiplied, or positions as a mask of floats"
-    _no_split_modules = ["StructFormerLayer", "StructFormerParser"]
+    _no_split_modules = ["StructFormerLayer"]
     _can_record_outputs = {
         "hidden_states": StructFormerLayer,
         "attentions": OutputRecorder(StructFormerAttention, index=1),
@@ -475,6 +475,8 @@ class StructFormerModel(StructFormerPreTrainedModel):
             else None
         )
         self.parser = StructFormerParser(config) if config.attention == "dependency" else None
+        if self.parser is not None:
+            self._no_split_modules = ["StructFormerLayer", "StructFormerParser"]
         front = config.num_front_layers
         self.layers = nn.ModuleList(
             StructFormerLayer(config, constrained=self.parser is not None and i >= front)
