@@ -54,7 +54,7 @@ from hf_structure.scoring.expectations import (
 )
 from hf_structure.scoring.masked_scoring import encode_masked, pseudo_log_probs, special_ends
 from hf_structure.text.reading import read_source
-from hf_structure.text.sentences import EmptySentenceError, LongSentenceError, Sentence, read_batch
+from hf_structure.text.sentences import EmptySentenceError, LongSentenceError, Sentence, SentenceError, read_batch
 from hf_structure.text.tokenization import encode_subwords, encode_text, number_words
 from hf_structure.text.words import find_words
 
@@ -251,7 +251,8 @@ def score(
     batch = read_batch(sentences)
     items = [batch] if isinstance(batch, str) else batch
     encode = partial(_encode, encode=partial(encode, tokenizer=tokenizer), model=model)
-    encoded = list(encode_all(((item, {}) for item in items), encode, skipped_errors(skip_long, skip_empty)))
+    tried = encode_all(((item, {}) for item in items), encode, skipped_errors(skip_long, skip_empty))
+    encoded = [None if isinstance(one, SentenceError) else one for one in tried]
     kept = [one for one in encoded if one is not None]
     found: Iterator[Any] = iter(log_probs_of(kept, max_tokens=max_tokens, progress=progress))
     scores = [None if one is None else to_score(one, next(found), tokenizer) for one in encoded]
