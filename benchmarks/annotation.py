@@ -9,8 +9,8 @@ A row is the text of `--lines` lines of the file, from which the parser finds th
 another precision. Every process has one thread of torch.
 
 `engines`: words per processor second of a worker, and per second of the clock, from the end of its first batch, so
-that starting and loading do not count; in one process and in two. Engines that are not installed are left out. The
-baseline (a) is `parse` on a list of all rows. On a busy machine, compare the processor seconds.
+that starting and loading do not count; in one process and in two. The baseline (a) is `parse` on a list of all rows.
+On a busy machine, compare the processor seconds.
 
 `memory`: resident memory of a process that annotates batch after batch, when it has parsed `--words` words.
 
@@ -155,9 +155,10 @@ def run_ray(folder: str, rows: list[str], processes: int, size: int, model: str,
     ray.shutdown()
 
 
+BASELINE = "parse on a list (a)"
+ALONE = "Annotator alone"
 ENGINES: dict[str, Callable[..., None]] = {
-    "parse on a list (a)": run_parser,
-    "Annotator alone": run_alone,
+    ALONE: run_alone,
     "datasets": run_datasets,
     "datatrove": run_datatrove,
     "ray": run_ray,
@@ -167,7 +168,8 @@ ENGINES: dict[str, Callable[..., None]] = {
 def measure_engine(name: str, rows: list[str], processes: int, options: argparse.Namespace, model: str) -> list[float]:
     """Both speeds of an engine."""
     with tempfile.TemporaryDirectory() as folder:
-        ENGINES[name](folder, rows, processes, options.batch, **arguments_of(model))
+        run = run_parser if name == BASELINE else ENGINES[name]
+        run(folder, rows, processes, options.batch, **arguments_of(model))
         return speeds(folder)
 
 
@@ -178,12 +180,10 @@ def arguments_of(model: str) -> dict[str, Any]:
 
 def measure_engines(rows: list[str], options: argparse.Namespace, model: str) -> str:
     head = ["words per processor second", "of (a)", "with two processes", "of (a)", "two processes, speed-up"]
-    [baseline, _] = in_a_new_process(measure_engine, "parse on a list (a)", rows, 1, options, model)
-    names = ["parse on a list (a)"]
+    [baseline, _] = in_a_new_process(measure_engine, BASELINE, rows, 1, options, model)
+    names = [BASELINE]
     cells = [[f"{baseline:,.0f}"]]
-    for name in [*ENGINES][1:]:
-        if name in ("datatrove", "ray") and not find_spec(name):
-            continue
+    for name in [ALONE, *options.engines]:
         [one, one_clock] = in_a_new_process(measure_engine, name, rows, 1, options, model)
         [two, two_clock] = in_a_new_process(measure_engine, name, rows, 2, options, model)
         ratios = f"{one / baseline:.2f}", f"{two:,.0f}", f"{two / baseline:.2f}", f"{two_clock / one_clock:.2f}"
@@ -232,7 +232,7 @@ def measure_cost(rows: list[str], options: argparse.Namespace) -> str:
     head += ["Parquet, GB", "CoNLL-U, GB", "with gzip, GB"]
     cells = []
     for model in options.models:
-        [speed, _] = in_a_new_process(measure_engine, "parse on a list (a)", rows, 1, options, model)
+        [speed, _] = in_a_new_process(measure_engine, BASELINE, rows, 1, options, model)
         hours = TOTAL / speed / 3600
         sized = in_a_new_process(sizes, rows, model)
         row = [f"{speed:,.0f}", f"{hours:,.0f}", f"{hours / 1000:.1f}", f"{TOTAL // options.file_words:,}"]
@@ -253,6 +253,8 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=["rngt-en-fast:int8"], metavar="NAME[:DTYPE]")
     kinds = ("engines", "memory", "cost")
     parser.add_argument("--measure", nargs="+", choices=kinds, default=["engines", "cost"])
+    there = [name for name in ENGINES if name != ALONE and find_spec(name)]
+    parser.add_argument("--engines", nargs="*", choices=there, default=there, help="default: all that are installed")
     parser.add_argument("--rows", type=int, default=2048, help="texts; default: %(default)s")
     parser.add_argument("--lines", type=int, default=16, help="lines of a text; default: %(default)s")
     parser.add_argument("--batch", type=int, default=128, help="texts of a batch; default: %(default)s")
