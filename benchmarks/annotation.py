@@ -22,6 +22,7 @@ import argparse
 import gzip
 import io
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -129,7 +130,8 @@ def run_datatrove(folder: str, rows: list[str], processes: int, size: int, model
     step.annotator = Timed(folder, model, **options)
     with tempfile.TemporaryDirectory() as output:
         steps = [Share([Document(text, str(number)) for number, text in enumerate(rows)]), step, JsonlWriter(output)]
-        LocalPipelineExecutor(steps, tasks=processes, workers=processes, logging_dir=f"{output}/logs").run()
+        settings = {"tasks": processes, "workers": processes, "logging_dir": f"{output}/logs", "start_method": "fork"}
+        LocalPipelineExecutor(steps, **settings).run()
 
 
 class Share:
@@ -145,6 +147,8 @@ class Share:
 def run_ray(folder: str, rows: list[str], processes: int, size: int, model: str, **options: Any) -> None:
     import ray
 
+    # The actors cannot import this script.
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     ray.init(num_cpus=processes + 2, include_dashboard=False, log_to_driver=False)
     actors = ray.data.ActorPoolStrategy(size=processes)
     arguments = {"folder": folder, "model": model, **options}
