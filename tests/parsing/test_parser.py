@@ -8,6 +8,7 @@ import pytest
 
 from hf_structure import ParseOptions, Parser, parse
 from hf_structure.parsing.options import OPTIONS
+from hf_structure.text.sentences import SentenceError
 
 SENTENCES = ["the cat slept", "a dog", "she saw that the old man slept", "dogs bark"] * 8
 
@@ -17,6 +18,23 @@ def test_threads_share_a_parser(tagger):
     expected = parser(SENTENCES)
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(parser, [SENTENCES] * 8)) == [expected] * 8
+
+
+def test_errors_in_a_stream(tagger):
+    """They stand for their sentences; nothing is raised, nor skipped without a reason."""
+    parser = Parser(tagger, max_words=4, skip_long=True)
+    inputs = ["the cat", 5, "she saw that the old man slept", "", "a dog"]
+    found = list(parser.pipe(inputs, errors="return"))
+    assert found[::4] == parser(["the cat", "a dog"])
+    reasons = ["a sentence is a string", "the sentence has 7 words", "the sentence is empty"]
+    assert all(type(error) is SentenceError for error in found[1:4])
+    assert all(error.reason.startswith(reason) for error, reason in zip(found[1:4], reasons, strict=True))
+    assert [error.number for error in found[1:4]] == [2, 3, 4]
+    assert list(parser.pipe(["the cat", inputs[2]])) == [*parser(["the cat"]), None]
+    with pytest.raises(SentenceError, match="sentence 2: a sentence is a string"):
+        list(parser.pipe(inputs))
+    with pytest.raises(ValueError, match="errors must be raise or return, not 'skip'"):
+        parser.pipe(inputs, errors="skip")
 
 
 def test_models_are_loaded_and_checked_once(tagger, monkeypatch):

@@ -30,13 +30,19 @@ def is_one_sentence(sentences: Any) -> bool:
     return isinstance(sentences, str | Mapping) or is_annotated or is_foreign
 
 
-def read_all(sentences: Iterable[Any]) -> Iterator[SourceSentence]:
-    """Reads sentences one by one, see [`read_source`]. Raises `SentenceError` for one that cannot be read."""
+def read_all(sentences: Iterable[Any], skipped: tuple[type[ValueError], ...] = ()) -> Iterator[SourceSentence]:
+    """
+    Reads sentences one by one, see [`read_source`]. Raises `SentenceError` for one that cannot be read; if its error
+    is in `skipped`, the sentence has no words, but the `error`.
+    """
     for number, sentence in enumerate(sentences, start=1):
+        place = getattr(sentence, "place", "")
         try:
             source = read_source(sentence)
+        except skipped as error:
+            source = SourceSentence(words=[], place=place, error=str(error))
         except ValueError as error:
-            raise SentenceError(number, str(error), getattr(sentence, "place", "")) from error
+            raise SentenceError(number, str(error), place) from error
         yield source
 
 
