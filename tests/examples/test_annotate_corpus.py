@@ -1,17 +1,24 @@
 """`examples/annotate_corpus.py`: in process where that is enough, as a command where processes are the point."""
 
+import argparse
+import ast
+import configparser
 import gzip
 import json
 import lzma
 import os
 import random
+import re
 import signal
 import subprocess
+import sys
 import time
+import tomllib
 from functools import partial
 from pathlib import Path
 
 import datasets
+import fsspec
 import pytest
 import running
 from running import ENVIRONMENT, TORCHRUN, load_script, start_and_kill
@@ -20,11 +27,16 @@ from tqdm.std import TqdmDefaultWriteLock
 
 from hf_structure import Parses, parse
 from hf_structure.cli import blocks as blocks_module
+from hf_structure.cli import claims as claims_module
+from hf_structure.cli import records as records_module
 from hf_structure.cli.blocks import BlockFolder
 from hf_structure.cli.parse import parse_sources
 from hf_structure.cli.records import open_files
+from hf_structure.structures.parse import Parse
+from hf_structure.structures.parse_columns import PARSE_COLUMNS, parse_columns
 from hf_structure.text.conllu import read_conllu
 from hf_structure.text.words import split_sentences, tokenize_words
+from hf_structure.training.examples import EXAMPLES, script_path
 
 command = partial(running.command, "annotate_corpus.py")
 
@@ -513,7 +525,297 @@ def test_two_processes_give_the_same_file(start, line, whole, tmp_path):
     assert (tmp_path / "two.conllu").read_bytes() == whole
 
 
+# Parts and several workers
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Cuts small files into parts too: `dev.txt` into three."""
+    monkeypatch.setattr(records_module, "LEAST", 180)
+
+
+@pytest.fixture
+def expected(run, corpus, tmp_path, structformer):
+    """The output of one process that nothing stops."""
+    run(corpus / "dev.txt", *options(structformer, tmp_path / "expected.conllu"))
+    return (tmp_path / "expected.conllu").read_bytes()
+
+
+def joined(folder: Path, suffix: str = ".conllu") -> bytes:
+    parts = sorted(folder.glob(f"part-*{suffix}"))
+    assert [path.name for path in parts] == [f"part-{i:05d}-of-00003{suffix}" for i in range(3)]
+    return b"".join(path.read_bytes() for path in parts)
+
+
+@pytest.mark.parametrize("form", ["conllu", "conllu.xz"])
+def test_a_folder_of_parts(run, corpus, tmp_path, structformer, small_parts, expected, form, capsys):
+    output = tmp_path / "silver"
+    arguments = [corpus / "dev.txt", *options(structformer, f"{output}/", "--format", form)]
+    run(*arguments)
+    written = joined(output, f".{form}")
+    assert (written if form == "conllu" else lzma.decompress(written)) == expected
+    assert not [name for name in os.listdir(output) if not name.startswith("part-")]
+    states = {path: path.stat().st_mtime_ns for path in output.iterdir()}
+    capsys.readouterr()
+    run(*arguments)  # all is there
+    assert "20 sentences, 153 words\n0 words parsed in " in capsys.readouterr().out
+    assert {path: path.stat().st_mtime_ns for path in output.iterdir()} == states
+    (output / f"part-00001-of-00003.{form}").unlink()
+    run(*arguments)  # but for a part that somebody has removed
+    assert joined(output, f".{form}") == written
+
+
+def test_parquet(run, corpus, tmp_path, tagger, small_parts):
+    """A folder of parts, which `datasets` reads, and one file have a row for each sentence."""
+    for name in ("silver/", "silver.parquet"):
+        run(corpus / "dev.txt", "--format", "parquet", *options(tagger, f"{tmp_path}/{name}"))
+    rows = datasets.load_dataset("parquet", data_files=f"{tmp_path}/silver/*.parquet", split="train")
+    assert tuple(rows.column_names) == PARSE_COLUMNS
+    parses = parse([line.split() for line in (corpus / "dev.txt").read_text().splitlines()], tagger, batch_size=4)
+    for name in ("forms", "heads", "upos"):
+        assert rows[name][:] == [parse_columns(each)[name] for each in parses]
+    whole = datasets.load_dataset("parquet", data_files=f"{tmp_path}/silver.parquet", split="train")
+    assert whole.to_list() == rows.to_list()
+    assert not blocks(tmp_path / "silver.parquet").exists()
+
+
+@pytest.mark.parametrize("address", ["folder", "file://", "memory://"])
+def test_shards(run, corpus, tmp_path, structformer, small_parts, expected, address, capsys):
+    """Of input and output that are local, or at an address."""
+    root = str(tmp_path) if address == "folder" else f"{address}{tmp_path}"
+    memory = fsspec.filesystem("memory")
+    memory.pipe_file(f"{tmp_path}/dev.txt", (corpus / "dev.txt").read_bytes())
+    (tmp_path / "dev.txt").write_bytes((corpus / "dev.txt").read_bytes())
+    for shard in ("2/4", "0/4", "3/4"):
+        run(f"{root}/dev.txt", *options(structformer, f"{root}/silver/", "--shard", shard))
+    printed = capsys.readouterr().out
+    assert "silver/: 1 of 3 parts are complete" in printed
+    assert "silver/: 2 of 3 parts are complete" in printed
+    assert "the input has 3 parts, none of which is for shard 3/4" in printed
+    run(f"{root}/dev.txt", *options(structformer, f"{root}/silver/", "--shard", "1/4"))
+    assert "silver/: 20 sentences, 153 words" in capsys.readouterr().out
+    if address == "memory://":
+        memory.get(f"{tmp_path}/silver/", f"{tmp_path}/silver/")
+    assert joined(tmp_path / "silver") == expected
+
+
+def test_one_file_at_an_address(run, corpus, structformer, small_parts, expected, capsys):
+    memory = fsspec.filesystem("memory")
+    memory.pipe_file("/one/dev.txt.gz", gzip.compress((corpus / "dev.txt").read_bytes()))
+    run("memory://one/dev.txt.gz", *options(structformer, "memory://one/silver.conllu"))
+    assert memory.cat_file("/one/silver.conllu") == expected
+    assert (
+        "memory://one/silver.conllu: a store without claims, where this process parses all" in capsys.readouterr().out
+    )
+    assert [info["name"] for info in memory.ls("/one")] == ["/one/dev.txt.gz", "/one/silver.conllu"]
+    arguments = ["memory://one/dev.txt.gz", *options(structformer, "memory://one/silver.conllu")]
+    assert "exists already" in message_of(run, *arguments)
+    arguments[0] = "memory://one/none.txt"
+    assert "none.txt" in message_of(run, *arguments, "--overwrite")
+
+
+def slowly(monkeypatch, log: Path, seconds: float = 0.05):
+    """Makes every block take a while, and notes it."""
+
+    def write(folder, part, number, *arguments, write=BlockFolder.write):
+        time.sleep(seconds)
+        block = write(folder, part, number, *arguments)
+        with log.open("a") as file:
+            file.write(f"{os.getpid()} {part} {number}\n")
+        return block
+
+    monkeypatch.setattr(BlockFolder, "write", write)
+
+
+def in_a_child(run, *arguments) -> int:
+    child = running.fork()
+    if child == 0:
+        try:
+            run(*arguments)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return child
+
+
+@pytest.mark.parametrize("name", ["silver.conllu", "silver/"])
+def test_two_workers_share_the_parts(run, corpus, tmp_path, structformer, expected, monkeypatch, name):
+    monkeypatch.setattr(records_module, "LEAST", 50)
+    slowly(monkeypatch, tmp_path / "log")
+    arguments = [corpus / "dev.txt", *options(structformer, f"{tmp_path}/{name}", "--block_size", "1")]
+    children = [in_a_child(run, *arguments) for _ in range(2)]
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+    noted = [line.split() for line in (tmp_path / "log").read_text().splitlines()]
+    assert {worker for worker, _, _ in noted} == set(map(str, children))
+    assert len(noted) == len({(part, number) for _, part, number in noted}) == 20
+    files = sorted((tmp_path / "silver").glob("*")) if name == "silver/" else [tmp_path / name]
+    found = [sentence for file in files for sentence in read_conllu(file)]
+    assert [sentence.forms for sentence in found] == [line.split() for line in (corpus / "dev.txt").open()]
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["same machine", "another machine"])
+def test_a_worker_is_killed_that_holds_a_part(
+    run, corpus, tmp_path, structformer, small_parts, expected, monkeypatch, is_known
+):
+    """Its complete blocks are kept, and another worker goes on: at once, or when the claim has expired."""
+    slowly(monkeypatch, tmp_path / "log", 0)
+    output = tmp_path / "silver.conllu"
+    arguments = [corpus / "dev.txt", *options(structformer, output, "--expiry", "1")]
+    child = running.fork()
+    if child == 0:
+        monkeypatch.setattr(BlockFolder, "finish", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        in_a_child(run, *arguments)
+        run(*arguments)
+    os.waitpid(child, 0)
+    before = (tmp_path / "log").read_text().splitlines()
+    assert before
+    if not is_known:
+        monkeypatch.setattr(claims_module, "has_ended", lambda _: False)
+    run(*arguments)
+    assert output.read_bytes() == expected
+    noted = [tuple(line.split()[1:]) for line in (tmp_path / "log").read_text().splitlines()]
+    assert len(noted) == len(set(noted)), "a block was parsed twice"
+
+
+@pytest.mark.parametrize("name", ["text.txt", "text.conllu", "rows.parquet", "rows.jsonl"])
+def test_a_restart_reads_one_block_again(run, tmp_path, structformer, monkeypatch, name):
+    """After a kill at 90% of a part of 40 sentences in blocks of 4"""
+    lines = [f"the dog slept in {number}" for number in range(40)]
+    (tmp_path / "text.txt").write_text("".join(f"{line}\n" for line in lines))
+    words = "".join(f"{i}\t{{}}{i}" + "\t_" * 8 + "\n" for i in (1, 2))
+    (tmp_path / "text.conllu").write_text("".join(words.format(line, line) + "\n" for line in "abcdefgh" * 5))
+    rows = datasets.Dataset.from_dict({"text": lines})
+    rows.to_parquet(str(tmp_path / "rows.parquet"))
+    rows.to_json(str(tmp_path / "rows.jsonl"))
+    read = []
+
+    def read_source(record, call=records_module.Record.__call__):
+        read.append(record.end)
+        return call(record)
+
+    monkeypatch.setattr(records_module.Record, "__call__", read_source)
+    if name.startswith("text"):
+        # Their lines are not even read from the disk.
+        iterate = records_module._Lines.__iter__
+        monkeypatch.setattr(
+            records_module._Lines, "__iter__", lambda self: (read.append(line) or line for line in iterate(self))
+        )
+    arguments = [tmp_path / name, *options(structformer, tmp_path / "silver.conllu")]
+
+    def write(folder, part, number, parses, counts, write=BlockFolder.write):
+        if number == 9:
+            list(parses)
+            raise OSError("killed")
+        return write(folder, part, number, parses, counts)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BlockFolder, "write", write)
+        assert message_of(run, *arguments) == "killed"
+    before = len(read)
+    run(*arguments)
+    assert len(list(read_conllu(tmp_path / "silver.conllu"))) == 40
+    assert len(read) - before == before // 10
+
+
+@pytest.mark.parametrize("sentences", ["split", "model"])
+def test_a_row_that_is_a_book(run, tmp_path, tagger, monkeypatch, sentences):
+    """It is parsed in windows, with what it gives at once; memory holds few of its sentences."""
+    monkeypatch.setattr(records_module, "LONG", 500)
+    monkeypatch.setattr(blocks_module, "BUFFERED", 16)
+    book = "The dog slept near a cat. It's late\n\nA bird hears it. " * 300
+    datasets.Dataset.from_dict({"text": [book, "The end."]}).to_parquet(str(tmp_path / "book.parquet"))
+    created = written = most = 0
+
+    def counted(parser, sources):
+        nonlocal created, most
+        for parses in parse_sources(parser, sources):
+            created += len(parses)
+            most = max(most, created - written)
+            yield parses
+
+    def to_conllu(parsed, *arguments, to_conllu=Parse.to_conllu, **options):
+        nonlocal written
+        written += 1
+        return to_conllu(parsed, *arguments, **options)
+
+    script = load_script("annotate_corpus")
+    monkeypatch.setattr(script, "parse_sources", counted)
+    monkeypatch.setattr(Parse, "to_conllu", to_conllu)
+    output = tmp_path / "silver.conllu"
+    running.run_main(
+        script, tmp_path / "book.parquet", *options(tagger, output, "--sentences", sentences, "--batch_size", "1")
+    )
+    assert most < 160
+    written_text = output.read_text()
+    monkeypatch.undo()
+    run(tmp_path / "book.parquet", *options(tagger, tmp_path / "whole.conllu", "--sentences", sentences))
+    found, whole = list(read_conllu(output)), list(read_conllu(tmp_path / "whole.conllu"))
+    assert [(each.comments, each.heads) for each in found] == [(each.comments, each.heads) for each in whole]
+    assert written_text.count("# newdoc") == 2
+    assert len(found) > 900
+
+
+def test_shards_of_an_array_and_of_launched_processes(script, monkeypatch):
+    shard_of = script.shard_of
+    none, array = argparse.Namespace(shard=None), argparse.Namespace(shard="array")
+    assert shard_of(none) is None
+    with pytest.raises(ValueError, match="--shard array is for the tasks of a Slurm array"):
+        shard_of(array)
+    for name, value in (("ID", "7"), ("MIN", "5"), ("COUNT", "4")):
+        monkeypatch.setenv(f"SLURM_ARRAY_TASK_{name}", value)
+    assert shard_of(array) == (2, 4)
+    assert shard_of(none) is None  # tasks claim parts
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "10")  # --array=5,7,9,10
+    with pytest.raises(ValueError, match="--shard 5/4: give I/N"):
+        shard_of(array)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    assert shard_of(none) == (1, 2)
+    assert shard_of(argparse.Namespace(shard="0/3")) == (0, 3)
+
+
+def test_its_header_names_what_it_imports():
+    """`uv run` reads the header (PEP 723)."""
+    text = (EXAMPLES / script_path("annotate_corpus.py")).read_text()
+    header = re.match(r"# /// script\n((?:#(?: .*)?\n)+?)# ///\n", text)
+    found = tomllib.loads("".join(line[2:] for line in header[1].splitlines(keepends=True)))
+    assert found == {"requires-python": ">=3.11", "dependencies": ["hf_structure[train,tables]"]}
+    setup = configparser.ConfigParser()
+    setup.read(EXAMPLES.parent / "setup.cfg")
+    given = setup["options"]["install_requires"] + "".join(
+        setup["options.extras_require"][e] for e in ("train", "tables")
+    )
+    given = {re.split("[<>=]", line)[0] for line in given.split()}
+    statements = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = {getattr(node, "module", None) or node.names[0].name for node in statements}
+    assert {name.split(".")[0] for name in names} - sys.stdlib_module_names - {"hf_structure"} <= given
+
+
 # Errors
+
+
+@pytest.mark.parametrize("shard", ["4/4", "5/4", "x/4", "-1/4", "0/0", "1", "1/"])
+def test_impossible_shards(run, corpus, tmp_path, structformer, shard):
+    arguments = [corpus / "dev.txt", *options(structformer, tmp_path / "silver.conllu", f"--shard={shard}")]
+    assert message_of(run, *arguments).startswith(f"--shard {shard}: give I/N, shard I of N, with I from 0 to N - 1")
+    assert not blocks(tmp_path / "silver.conllu").exists()
+
+
+@pytest.mark.parametrize(
+    ("output", "more", "message"),
+    [
+        ("silver.conllu", ["--format", "parquet"], "silver.conllu does not end in .parquet, its --format"),
+        ("dev.txt/", [], "dev.txt/ is a file, not a folder"),
+        ("made", [], "made is a folder, not a file: a folder for parts ends in /"),
+        ("nowhere://silver/", [], "nowhere"),
+    ],
+    ids=["format", "file", "folder", "address"],
+)
+def test_impossible_outputs(run, corpus, tmp_path, structformer, monkeypatch, output, more, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "made").mkdir()
+    (tmp_path / "dev.txt").write_text("the dog slept\n")
+    assert message in message_of(run, corpus / "dev.txt", *options(structformer, output, *more))
 
 
 @pytest.mark.parametrize(
