@@ -368,7 +368,9 @@ def main() -> None:
     folder = BlockFolder(options.output, suffix_of(options), len(corpus.parts))
     parts = range(index, folder.count, step)
     if folder.count and not parts:
-        print(f"the input has {folder.count:,} parts, none of which is for shard {index}/{step}")
+        print(
+            f"none of the {folder.count:,} parts of the input is for shard {index}/{step} (no compressed file is cut)"
+        )
         return
     with writing_to(options.output):
         begin(options, corpus, folder)

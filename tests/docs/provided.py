@@ -188,6 +188,7 @@ FILES: dict[Callable[[Path], object], Sequence[str]] = {
         "test.txt",
         "text.txt",
         "web.txt",
+        "wiki.txt",
         "fiction.txt",
         "textbooks.txt",
         "more.txt",
@@ -243,6 +244,10 @@ FILES: dict[Callable[[Path], object], Sequence[str]] = {
     checkpoint: ("udgn.pt",),
     lambda path: pandas.to_pickle(Dictionary(WORDS), path): ("ptb-dict.pkl",),
     lambda path: pandas.DataFrame({"body": ["The cat slept. Nobody saw it."]}).to_parquet(path): ("articles.parquet",),
+    lambda path: pandas.DataFrame({"text": ["The cat slept. Nobody saw it."]}).to_parquet(path): (
+        "web-0.parquet",
+        "web-1.parquet",
+    ),
 }
 MODELS = {
     "runs/udgn": "udgn",

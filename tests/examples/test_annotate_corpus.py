@@ -591,7 +591,7 @@ def test_shards(run, corpus, tmp_path, structformer, small_parts, expected, addr
     printed = capsys.readouterr().out
     assert "silver/: 1 of 3 parts are complete" in printed
     assert "silver/: 2 of 3 parts are complete" in printed
-    assert "the input has 3 parts, none of which is for shard 3/4" in printed
+    assert "none of the 3 parts of the input is for shard 3/4" in printed
     run(f"{root}/dev.txt", *options(structformer, f"{root}/silver/", "--shard", "1/4"))
     assert "silver/: 20 sentences, 153 words" in capsys.readouterr().out
     if address == "memory://":

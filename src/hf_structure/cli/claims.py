@@ -3,8 +3,8 @@ Numbered pieces of work that workers claim as they become free, by files in a fo
 
 A claim is a file `NUMBER.GENERATION`, created exclusively (`O_EXCL`, which network file systems offer, too), so that
 one worker alone gets it. Its holder renews its modification time. Once a claim has expired, the first worker that
-creates the next generation takes over. Nothing is renamed or removed before the work is done, so there is no moment in
-which two workers could both get a claim.
+creates the next generation takes over. A claim is removed only by its holder, when the work is done or given up, so
+two workers who find it expired cannot both get it.
 """
 
 import os
@@ -54,12 +54,16 @@ class Claims:
 
     def find(self) -> dict[str, Claim]:
         """Maps names to their newest claims."""
-        found: dict[str, Claim] = {}
-        for file in os.listdir(self.folder) if self.folder.exists() else ():
+        found: dict[str, int] = {}
+        try:
+            files = os.listdir(self.folder)
+        except FileNotFoundError:  # everything is done
+            files = []
+        for file in files:
             name, _, generation = file.rpartition(".")
-            if generation.isdecimal() and int(generation) >= found.get(name, Claim(name, -1)).generation:
-                found[name] = Claim(name, int(generation))
-        return found
+            if generation.isdecimal():
+                found[name] = max(int(generation), found.get(name, 0))
+        return {name: Claim(name, generation) for name, generation in found.items()}
 
     def take(self, name: str, newest: Claim | None = None) -> Claim | None:
         """Claims a name of which `newest` is the newest known claim. Returns None if another worker holds it."""
@@ -101,7 +105,7 @@ class Claims:
         While others do all that is left, one worker for each such piece stands by, in case its holder dies. Returns
         None if everything is done, or if there are enough who stand by.
         """
-        while remaining := sorted(set(numbers) - set(done())):
+        while remaining := _without(numbers, done()):
             newest = self.find()
             claim = self._free(remaining, newest) or self._expired(remaining, newest)
             if claim is None:
@@ -114,11 +118,15 @@ class Claims:
         return None
 
     def _free(self, remaining: Sequence[int], newest: Mapping[str, Claim]) -> Claim | None:
-        free = [number for number in remaining if str(number) not in newest]
-        # In order, until another worker is faster: then anywhere, or many workers would meet again and again.
-        random.shuffle(others := free[1:])
-        attempts = (self.take(str(number)) for number in [*free[:1], *others])
-        return next(filter(None, attempts), None)
+        claimed = {int(name) for name in newest if name.isdecimal()}
+        free = [number for number in remaining if number not in claimed]
+        # The first, until another worker is faster: then any, or many workers would meet again and again.
+        index = 0
+        while free:
+            if claim := self.take(str(free.pop(index))):
+                return claim
+            index = random.randrange(len(free) or 1)
+        return None
 
     def _expired(self, remaining: Sequence[int], newest: Mapping[str, Claim]) -> Claim | None:
         claimed = [newest[str(number)] for number in remaining if str(number) in newest]
@@ -171,6 +179,10 @@ class Claims:
         return self._clock.stat().st_mtime
 
 
+def _without(numbers: Sequence[int], done: Collection[int]) -> list[int]:
+    return [number for number in numbers if number not in done]
+
+
 def this_process() -> str:
     """Names this process: machine, namespace and number."""
     return f"{socket.gethostname()} {_namespace()} {os.getpid()}"
@@ -185,8 +197,8 @@ def has_ended(process: str) -> bool:
         os.kill(int(number), 0)
     except ProcessLookupError:
         return True
-    except PermissionError:
-        return False
+    except PermissionError:  # of another user
+        pass
     return False
 
 
