@@ -59,16 +59,12 @@ class Simulation:
         self.done: Counter[int] = Counter()
         self._lock = threading.Lock()
 
-    def finished(self) -> set[int]:
-        with self._lock:
-            return set(self.done)
-
     def work(self, worker: Worker) -> Outcome:
         claims = Claims(self.folder, self.options.expiry)
         start = time.monotonic()
         busy = 0.0
         parts = range(self.options.parts)
-        while (claim := claims.next(parts, self.finished)) is not None:
+        while (claim := claims.next(parts, lambda: self.done)) is not None:
             left = worker.killed - (time.monotonic() - start)
             if left < worker.seconds:
                 time.sleep(max(left, 0))

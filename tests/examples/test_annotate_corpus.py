@@ -32,6 +32,7 @@ from hf_structure.cli import records as records_module
 from hf_structure.cli.blocks import BlockFolder
 from hf_structure.cli.parse import parse_sources
 from hf_structure.cli.records import open_files
+from hf_structure.parsing import splitting
 from hf_structure.structures.parse import Parse
 from hf_structure.structures.parse_columns import PARSE_COLUMNS, parse_columns
 from hf_structure.text.conllu import read_conllu
@@ -568,7 +569,8 @@ def test_a_folder_of_parts(run, corpus, tmp_path, structformer, small_parts, exp
 def test_parquet(run, corpus, tmp_path, tagger, small_parts):
     """A folder of parts, which `datasets` reads, and one file have a row for each sentence."""
     for name in ("silver/", "silver.parquet"):
-        run(corpus / "dev.txt", "--format", "parquet", *options(tagger, f"{tmp_path}/{name}"))
+        arguments = [corpus / "dev.txt", "--input_format", "words", "--format", "parquet"]
+        run(*arguments, *options(tagger, f"{tmp_path}/{name}"))
     rows = datasets.load_dataset("parquet", data_files=f"{tmp_path}/silver/*.parquet", split="train")
     assert tuple(rows.column_names) == PARSE_COLUMNS
     parses = parse([line.split() for line in (corpus / "dev.txt").read_text().splitlines()], tagger, batch_size=4)
@@ -595,7 +597,9 @@ def test_shards(run, corpus, tmp_path, structformer, small_parts, expected, addr
     run(f"{root}/dev.txt", *options(structformer, f"{root}/silver/", "--shard", "1/4"))
     assert "silver/: 20 sentences, 153 words" in capsys.readouterr().out
     if address == "memory://":
-        memory.get(f"{tmp_path}/silver/", f"{tmp_path}/silver/")
+        (tmp_path / "silver").mkdir()
+        for path in memory.glob(f"{tmp_path}/silver/*"):
+            (tmp_path / "silver" / Path(path).name).write_bytes(memory.cat_file(path))
     assert joined(tmp_path / "silver") == expected
 
 
@@ -603,10 +607,8 @@ def test_one_file_at_an_address(run, corpus, structformer, small_parts, expected
     memory = fsspec.filesystem("memory")
     memory.pipe_file("/one/dev.txt.gz", gzip.compress((corpus / "dev.txt").read_bytes()))
     run("memory://one/dev.txt.gz", *options(structformer, "memory://one/silver.conllu"))
-    assert memory.cat_file("/one/silver.conllu") == expected
-    assert (
-        "memory://one/silver.conllu: a store without claims, where this process parses all" in capsys.readouterr().out
-    )
+    assert memory.cat_file("/one/silver.conllu") == expected.replace(b"dev.txt", b"dev.txt.gz", 1)
+    assert "silver.conllu is on a store without claims: this process parses all" in capsys.readouterr().out
     assert [info["name"] for info in memory.ls("/one")] == ["/one/dev.txt.gz", "/one/silver.conllu"]
     arguments = ["memory://one/dev.txt.gz", *options(structformer, "memory://one/silver.conllu")]
     assert "exists already" in message_of(run, *arguments)
@@ -717,12 +719,13 @@ def test_a_restart_reads_one_block_again(run, tmp_path, structformer, monkeypatc
     assert len(read) - before == before // 10
 
 
-@pytest.mark.parametrize("sentences", ["split", "model"])
+@pytest.mark.parametrize("sentences", ["split", pytest.param("model", marks=pytest.mark.slow)])
 def test_a_row_that_is_a_book(run, tmp_path, tagger, monkeypatch, sentences):
     """It is parsed in windows, with what it gives at once; memory holds few of its sentences."""
-    monkeypatch.setattr(records_module, "LONG", 500)
+    monkeypatch.setattr(records_module, "LONG", 200)
+    monkeypatch.setattr(splitting, "AHEAD", 1)
     monkeypatch.setattr(blocks_module, "BUFFERED", 16)
-    book = "The dog slept near a cat. It's late\n\nA bird hears it. " * 300
+    book = "The dog slept near a cat. It's late\n\nA bird hears it. " * 60
     datasets.Dataset.from_dict({"text": [book, "The end."]}).to_parquet(str(tmp_path / "book.parquet"))
     created = written = most = 0
 
@@ -745,14 +748,17 @@ def test_a_row_that_is_a_book(run, tmp_path, tagger, monkeypatch, sentences):
     running.run_main(
         script, tmp_path / "book.parquet", *options(tagger, output, "--sentences", sentences, "--batch_size", "1")
     )
-    assert most < 160
+    assert most < 100
     written_text = output.read_text()
     monkeypatch.undo()
     run(tmp_path / "book.parquet", *options(tagger, tmp_path / "whole.conllu", "--sentences", sentences))
     found, whole = list(read_conllu(output)), list(read_conllu(tmp_path / "whole.conllu"))
-    assert [(each.comments, each.heads) for each in found] == [(each.comments, each.heads) for each in whole]
+    # A last digit of a probability may differ in another batch.
+    assert [(each.metadata["text"], each.begins_paragraph, each.heads) for each in found] == [
+        (each.metadata["text"], each.begins_paragraph, each.heads) for each in whole
+    ]
     assert written_text.count("# newdoc") == 2
-    assert len(found) > 900
+    assert len(found) >= 180
 
 
 def test_shards_of_an_array_and_of_launched_processes(script, monkeypatch):
