@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -677,6 +678,31 @@ def test_a_worker_is_killed_that_holds_a_part(
     assert output.read_bytes() == expected
     noted = [tuple(line.split()[1:]) for line in (tmp_path / "log").read_text().splitlines()]
     assert len(noted) == len(set(noted)), "a block was parsed twice"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["silver.conllu", "silver/"])
+def test_workers_killed_at_random(run, corpus, tmp_path, structformer, small_parts, expected, monkeypatch, name):
+    """Two at a time, again and again, until those that nobody kills finish the rest"""
+    rng = random.Random(0)
+    arguments = [corpus / "dev.txt", *options(structformer, f"{tmp_path}/{name}", "--block_size", "2")]
+    with monkeypatch.context() as patch:
+        slowly(patch, tmp_path / "log")
+        for _ in range(6):
+            children = [in_a_child(run, *arguments) for _ in range(2)]
+            time.sleep(rng.uniform(0, 0.3))
+            for child in children:
+                with suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+    with suppress(FileExistsError):  # all was done before
+        run(*arguments)
+    files = sorted((tmp_path / "silver").glob("*")) if name == "silver/" else [tmp_path / name]
+    found = [sentence for file in files for sentence in read_conllu(file)]
+    whole = read_conllu(expected.decode().splitlines())
+    assert [(each.metadata["text"], each.heads) for each in found] == [
+        (each.metadata["text"], each.heads) for each in whole
+    ]
 
 
 @pytest.mark.parametrize("name", ["text.txt", "text.conllu", "rows.parquet", "rows.jsonl"])
