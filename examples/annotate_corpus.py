@@ -315,9 +315,9 @@ class Worker:
 
 def device_of(options: argparse.Namespace) -> str | None:
     """The device of this process: of several that were launched, each has a GPU."""
-    if options.device or not torch.cuda.is_available():
+    if options.device or "LOCAL_RANK" not in os.environ or not torch.cuda.is_available():
         return options.device
-    return f"cuda:{os.environ.get('LOCAL_RANK', 0)}"
+    return f"cuda:{os.environ['LOCAL_RANK']}"
 
 
 def conclude(options: argparse.Namespace, folder: BlockFolder) -> Done | None:

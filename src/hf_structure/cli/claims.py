@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
@@ -51,6 +52,7 @@ class Claims:
         # Also tells others that this worker is there.
         self._clock = self.folder / f"{uuid4().hex}.clock"
         self._clock.touch()
+        self._holders: dict[str, str] = {}  # of claims, by their files
 
     def find(self) -> dict[str, Claim]:
         """Maps names to their newest claims."""
@@ -65,9 +67,9 @@ class Claims:
                 found[name] = max(int(generation), found.get(name, 0))
         return {name: Claim(name, generation) for name, generation in found.items()}
 
-    def take(self, name: str, newest: Claim | None = None) -> Claim | None:
+    def take(self, name: str, newest: Claim | None = None, now: float | None = None) -> Claim | None:
         """Claims a name of which `newest` is the newest known claim. Returns None if another worker holds it."""
-        if newest is not None and not self.has_expired(newest):
+        if newest is not None and not self.has_expired(newest, now):
             return None
         claim = Claim(name, 0 if newest is None else newest.generation + 1)
         try:
@@ -78,11 +80,18 @@ class Claims:
             opened.write(this_process())
         return claim
 
-    def has_expired(self, claim: Claim) -> bool:
+    def has_expired(self, claim: Claim, now: float | None = None) -> bool:
         """True if the holder has not renewed the claim in time, or was a process of this machine and has ended."""
         path = self.folder / claim.file
+        now = self._now() if now is None else now
         try:
-            return self._now() - path.stat().st_mtime > self.expiry or has_ended(path.read_text())
+            if now - os.stat(path).st_mtime > self.expiry:
+                return True
+            # The file is empty for a moment.
+            holder = self._holders.get(claim.file) or path.read_text()
+            self._holders[claim.file] = holder
+            # A released claim may be another process's now.
+            return has_ended(holder) and has_ended(path.read_text())
         except FileNotFoundError:  # released
             return False
 
@@ -131,7 +140,8 @@ class Claims:
     def _expired(self, remaining: Sequence[int], newest: Mapping[str, Claim]) -> Claim | None:
         claimed = [newest[str(number)] for number in remaining if str(number) in newest]
         random.shuffle(claimed)
-        attempts = (self.take(claim.name, claim) for claim in claimed)
+        now = self._now()
+        attempts = (self.take(claim.name, claim, now) for claim in claimed)
         return next(filter(None, attempts), None)
 
     def _stand_by(
@@ -140,9 +150,10 @@ class Claims:
         """Waits until a piece of work is done or given up by its holder. Returns False if others wait for each."""
         watched = [newest[str(number)] for number in remaining if str(number) in newest]
         random.shuffle(watched)
-        for claim in watched:
+        now = self._now()
+        for claim in sorted(watched, key=lambda claim: f"{STANDBY}{claim.name}" in newest):
             name = f"{STANDBY}{claim.name}"
-            standby = self.take(name, newest.get(name))
+            standby = self.take(name, newest.get(name), now)
             if standby is not None:
                 with self.holding(standby):
                     while int(claim.name) not in done() and self.is_held(claim) and not self.has_expired(claim):
@@ -175,8 +186,11 @@ class Claims:
 
     def _now(self) -> float:
         # Modification times of a network file system are its server's: so must be the time that they are compared to.
-        self._clock.touch()
-        return self._clock.stat().st_mtime
+        try:
+            self._clock.touch()
+            return self._clock.stat().st_mtime
+        except FileNotFoundError:  # everything is done
+            return 0.0
 
 
 def _without(numbers: Sequence[int], done: Collection[int]) -> list[int]:
@@ -185,13 +199,13 @@ def _without(numbers: Sequence[int], done: Collection[int]) -> list[int]:
 
 def this_process() -> str:
     """Names this process: machine, namespace and number."""
-    return f"{socket.gethostname()} {_namespace()} {os.getpid()}"
+    return f"{_machine()} {os.getpid()}"
 
 
 def has_ended(process: str) -> bool:
     """Returns True if [`this_process`] named a process of this machine that has ended; False if that is not known."""
     machine, _, number = process.rpartition(" ")
-    if os.name != "posix" or machine != f"{socket.gethostname()} {_namespace()}" or not number.isdecimal():
+    if os.name != "posix" or machine != _machine() or not number.isdecimal():
         return False
     try:
         os.kill(int(number), 0)
@@ -202,9 +216,11 @@ def has_ended(process: str) -> bool:
     return False
 
 
-def _namespace() -> str:
-    """Numbers of processes are unique in a container only, and containers may share the name of their machine."""
+@cache
+def _machine() -> str:
     try:
-        return os.readlink("/proc/self/ns/pid")
+        # Numbers of processes are unique in a container only, and containers may share the name of their machine.
+        namespace = os.readlink("/proc/self/ns/pid")
     except OSError:
-        return "-"
+        namespace = "-"
+    return f"{socket.gethostname()} {namespace}"
