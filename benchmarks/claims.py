@@ -3,25 +3,27 @@ How `annotate_corpus.py` shares parts out among many workers, some of which are 
 
     python benchmarks/claims.py --workers 1000 --parts 10000
 
-Workers are threads of one process, and claim parts by files as the script does; parsing a part is a sleep of
-`--seconds`. A tenth of the workers is killed at a random time: from then on they neither parse nor renew their claim,
-nor release it. Another tenth needs three times as long. The static assignment gives each worker as many parts; it is
-computed for the same workers. Idle is what a worker waits before it leaves; the last row counts all time until the
-last one leaves, as if no worker could leave before.
+Workers are threads of `--processes` processes of one machine, and claim parts by files as the script does; parsing a
+part is a sleep of `--seconds`. A tenth of the workers is killed at a random time: from then on they neither parse nor
+renew their claim, nor release it. Another tenth needs three times as long. The static assignment gives each worker as
+many parts; it is computed for the same workers. Idle is the time that a worker waits before it leaves; the last row
+counts all time until the last one leaves, as if no worker could leave before.
 """
 
 import argparse
+import multiprocessing
 import os
 import random
 import tempfile
-import threading
 import time
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import Queue
 from pathlib import Path
 from typing import NamedTuple
 
 from hf_structure.cli.claims import Claims
+
+CONTEXT = multiprocessing.get_context("fork")
 
 
 class Worker(NamedTuple):
@@ -51,20 +53,22 @@ def workers_of(options: argparse.Namespace) -> list[Worker]:
 
 
 class Simulation:
-    """Workers who claim parts."""
+    """Workers who claim parts. `done` counts how often each part is done, in memory that processes share."""
 
     def __init__(self, folder: Path, options: argparse.Namespace):
         self.folder = folder
         self.options = options
-        self.done: Counter[int] = Counter()
-        self._lock = threading.Lock()
+        self.done = CONTEXT.Array("i", options.parts)
+
+    def __contains__(self, part: int) -> bool:
+        return self.done.get_obj()[part] > 0
 
     def work(self, worker: Worker) -> Outcome:
         claims = Claims(self.folder, self.options.expiry)
         start = time.monotonic()
         busy = 0.0
         parts = range(self.options.parts)
-        while (claim := claims.next(parts, lambda: self.done)) is not None:
+        while (claim := claims.next(parts, lambda: self)) is not None:
             left = worker.killed - (time.monotonic() - start)
             if left < worker.seconds:
                 time.sleep(max(left, 0))
@@ -72,9 +76,21 @@ class Simulation:
             with claims.holding(claim):
                 time.sleep(worker.seconds)
                 busy += worker.seconds
-                with self._lock:
+                with self.done.get_lock():
                     self.done[int(claim.name)] += 1
         return Outcome(busy, time.monotonic() - start)
+
+    def in_threads(self, workers: list[Worker], outcomes: "Queue[list[Outcome]]") -> None:
+        with ThreadPoolExecutor(len(workers)) as pool:
+            outcomes.put(list(pool.map(self.work, workers)))
+
+    def run(self, workers: list[Worker]) -> list[Outcome]:
+        outcomes: Queue[list[Outcome]] = CONTEXT.Queue()
+        count = self.options.processes
+        processes = [CONTEXT.Process(target=self.in_threads, args=(workers[i::count], outcomes)) for i in range(count)]
+        for process in processes:
+            process.start()
+        return [outcome for _ in processes for outcome in outcomes.get()]
 
 
 def static(workers: list[Worker], parts: int) -> tuple[int, list[Outcome]]:
@@ -103,14 +119,15 @@ def main() -> None:
     parser.add_argument("--parts", type=int, default=10_000)
     parser.add_argument("--seconds", type=float, default=10.0, help="of a part")
     parser.add_argument("--expiry", type=float, default=10.0, help="seconds until a claim expires")
+    parser.add_argument("--processes", type=int, default=40, help="in which the workers are threads")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     workers = workers_of(options)
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.workers) as pool:
+    with tempfile.TemporaryDirectory() as folder:
         simulation = Simulation(Path(folder, "claims"), options)
-        outcomes = list(pool.map(simulation.work, workers))
-    missing = options.parts - len(simulation.done)
-    repeated = sum(count - 1 for count in simulation.done.values())
+        outcomes = simulation.run(workers)
+    missing = sum(count == 0 for count in simulation.done)
+    repeated = sum(max(count - 1, 0) for count in simulation.done)
     rows = ["parts left undone", "parts done twice", "time, in parts", "idle", "idle, if none may leave"]
     claimed = cells(outcomes, missing, repeated, options.seconds)
     missing, outcomes = static(workers, options.parts)
