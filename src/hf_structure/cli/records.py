@@ -236,7 +236,8 @@ def in_windows(source: SourceSentence, line_breaks: str) -> Iterator[SourceSente
 
 
 def _windows(text: str, line_breaks: str) -> Iterator[tuple[int, int]]:
-    begin = end = None
+    begin = None
+    end = 0
     for first, last in paragraph_spans(text, line_breaks):
         if begin is not None and last - begin > LONG:
             yield begin, end

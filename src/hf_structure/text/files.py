@@ -186,7 +186,7 @@ def file_size(path: str | os.PathLike) -> int:
 
     fs, inside = url_to_fs(os.fspath(path))
     try:
-        return fs.size(inside)
+        return fs.info(inside)["size"]
     except FileNotFoundError as error:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path)) from error
 
