@@ -153,8 +153,8 @@ FILES: dict[Callable[[Path], object], str] = {
         "zh-train.conllu zh-test.conllu"
     ),
     text: (
-        "notes.txt train.txt test.txt text.txt web.txt fiction.txt textbooks.txt more.txt open.txt wikitext-valid.txt "
-        "silver-a.txt silver-1.txt silver-2.txt silver-3.txt segmented.txt"
+        "notes.txt train.txt test.txt text.txt web.txt wiki.txt fiction.txt textbooks.txt more.txt open.txt "
+        "wikitext-valid.txt silver-a.txt silver-1.txt silver-2.txt silver-3.txt segmented.txt"
     ),
     lambda path: path.write_text("".join(f"{line}\n" for line in 5 * LINES)): (
         "1000000.txt runs/curve/texts/10000000.txt"
@@ -188,6 +188,9 @@ FILES: dict[Callable[[Path], object], str] = {
     checkpoint: "udgn.pt",
     lambda path: pandas.to_pickle(Dictionary(WORDS), path): "ptb-dict.pkl",
     lambda path: pandas.DataFrame({"body": ["The cat slept. Nobody saw it."]}).to_parquet(path): "articles.parquet",
+    lambda path: pandas.DataFrame({"text": ["The cat slept. Nobody saw it."]}).to_parquet(path): (
+        "web-0.parquet web-1.parquet"
+    ),
 }
 MODELS = {
     "udgn": "runs/udgn runs/small runs/own runs/udgn-1 runs/udgn-2 runs/udgn-3 runs/udgn-en runs/udgn10/udgn-seed1",
