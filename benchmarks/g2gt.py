@@ -106,7 +106,8 @@ def classical_run(
 @torch.no_grad()
 def parse_classically(model: G2GTransformerForParsing, input_ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Heads, `(batch, n)`."""
-    vectors, lengths, _ = model.embed_words(input_ids, mask, None, None, None)
+    vectors, words = model.embed_words(input_ids, mask, None, None, None)
+    lengths = words.lengths
     relations = model.config.num_relations
 
     def decide(step, states, scores, label_scores):
@@ -125,7 +126,8 @@ def train_classically(
     gold: tuple[torch.Tensor, list[TransitionStates]],
 ) -> float:
     """The sum of the losses of all steps, each of which has had its backward pass."""
-    vectors, lengths, _ = model.embed_words(input_ids, heads >= 0, None, None, None)
+    vectors, words = model.embed_words(input_ids, heads >= 0, None, None, None)
+    lengths = words.lengths
     relations = model.config.num_relations
     all_actions, path = gold
     total = 0.0

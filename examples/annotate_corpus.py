@@ -1,51 +1,66 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["hf_structure[train,tables]"]
+# ///
 """
-Parses a large corpus: text, CoNLL-U, brackets or a data set in, dependency trees in CoNLL-U out ("silver" trees).
+Parses a large corpus: text, CoNLL-U, brackets or a data set in, dependency trees in CoNLL-U or Parquet out ("silver"
+trees).
 
-    accelerate launch examples/annotate_corpus.py wiki.txt.xz --model g2gt-en-ewt --output wiki.conllu.xz --skip_long
+    python examples/annotate_corpus.py wiki.txt.xz --model g2gt-en-ewt --output wiki.conllu.xz --skip_long
+    python examples/annotate_corpus.py web-*.parquet --format parquet --output silver/ --skip_long
     python examples/annotate_corpus.py --dataset wikimedia/wikipedia --config_name 20231101.simple --output wiki.conllu
 
-`--model` is any parser of this library: a bundled one, a folder that was trained, a name on the Hub. On several GPUs
-`accelerate launch` starts a process each; `torchrun --nproc_per_node 2 examples/annotate_corpus.py ...` starts two on
-a CPU. Memory does not grow with the corpus.
+`--model` is any parser of this library: a bundled one, a folder that was trained, a name on the Hub. Memory does not
+grow with the corpus, nor with its longest document.
 
 Input: files of text (a sentence a line; blank lines are skipped), CoNLL-U, SDP or brackets, all of them as they are or
 as .gz, .xz, .bz2; files of rows (.parquet, .json, .jsonl); or with `--dataset` a folder that `save_to_disk` of
 `datasets` made, or a name on the Hub, which is streamed. Of rows, `--text_column` is read: strings are running text,
-which is split into sentences and words; lists of strings are words.
+which is split into sentences and words; lists of strings are words. Files may be addresses of fsspec: `s3://...`,
+`hf://...`.
 
 The sentences of text are found by the parser if it can, else by rules. A line break ends one. `--sentences` and
 `--line_breaks` say otherwise.
 
-The work is cut into blocks of `--block_size` sentences or rows, which the processes take in turn. Every process reads
-the whole input, but passes over what is not its own. A block is written to the folder `OUTPUT.blocks` when it is
-complete, and the main process joins all of them in the end; on several machines, this folder must be one that they
-share. A run that was killed goes on with the missing blocks when the same command is given again; the number of
-processes, `--device`, `--batch_size` and `--skip_long` may then be others. With any other change, of the input or the
-model too, it refuses to go on. Only one run at a time can write to an output.
+The input is cut into parts that are read alone: byte ranges of plain text and CoNLL-U, row groups of Parquet, files of
+a data set, other files whole. To use several processes, on one machine or many, start the same command in each. They
+claim parts as they become free, by files in the folder `OUTPUT.blocks`, which they must share. If a process dies,
+another one goes on with its part once the claim has not been renewed for `--expiry` seconds. Without a shared folder,
+or on an object store, which has no claims, `--shard I/N` gives process I of N (from 0) every N-th part, and
+`--shard array` takes both numbers from the variables of a Slurm array. On several GPUs,
+`accelerate launch examples/annotate_corpus.py ...` starts a process for each, and gives it its shard; so does
+`torchrun`.
+
+Output: if the name ends in `/`, a folder with a file for each part, in the form `--format`; else one file, in which
+the process that ends last joins all parts. A file is there when it is complete. Within a part, blocks of
+`--block_size` sentences or rows are saved. A run that was killed goes on with the missing blocks when the same command
+is given again; the number of processes, `--device`, `--batch_size` and `--skip_long` may then be others. With any
+other change, of the input or the model too, it refuses to go on.
 On a CPU, MKL may round differently from process to process, which shows in the last digit of a probability;
 MKL_CBWR=COMPATIBLE in the environment makes such files equal byte for byte.
 
 From text, every sentence comes with a comment `# text`, and with its multiword tokens (`1-2`); files, rows and
-paragraphs begin with `# newdoc` and `# newpar`. Of CoNLL-U all but HEAD and DEPREL stays as it is. A sentence of more
-words than `--max_words` or than the model has positions for ends the run, or is left out and counted (`--skip_long`).
+paragraphs begin with `# newdoc` and `# newpar`. Of CoNLL-U all but HEAD and DEPREL stays as it is. Parquet has a row
+for each sentence and the columns of `hf_structure.structures.parse_columns`. A sentence of more words than
+`--max_words` or than the model has positions for ends the run, or is left out and counted (`--skip_long`).
 """
 
 import argparse
 import json
 import logging
+import os
+import re
 import time
-from collections.abc import Callable, Iterator
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
 import torch
-from accelerate import PartialState
-from accelerate.utils import broadcast_object_list
 from tqdm import tqdm
 
-from hf_structure.cli.blocks import Block, BlockFolder, wait_for
+from hf_structure.cli.blocks import CLAIMS, BlockFolder, Done
+from hf_structure.cli.claims import Claims
 from hf_structure.cli.common import (
     add_input_format,
     add_parsing,
@@ -54,22 +69,25 @@ from hf_structure.cli.common import (
     positive,
 )
 from hf_structure.cli.parse import parse_sources
-from hf_structure.cli.records import Corpus, Record, RowSource, open_files
+from hf_structure.cli.records import Corpus, Record, in_windows, open_files, open_rows
 from hf_structure.corpora.rows import open_dataset
 from hf_structure.parsing.parser import Parser
 from hf_structure.structures.parse import Parse
-from hf_structure.text.files import new_file, writing_to
+from hf_structure.structures.parse_columns import parse_schema
+from hf_structure.text.files import compression_of, is_address, plain_path, writing_to
 from hf_structure.text.sentences import LongSentenceError, SentenceError, SourceSentence
 from hf_structure.training.launching import check_launcher
-from hf_structure.training.scripts import check_same_run, model_digests, run, source_states
+from hf_structure.training.scripts import check_same_options, model_digests, run, source_states
 
-FREE = ("batch_size", "device", "output", "overwrite", "skip_long")  # options that a run may go on with others of
-PATIENCE = timedelta(weeks=10)  # processes that are done wait for the slowest
+FORMATS = ("conllu", "conllu.gz", "conllu.xz", "parquet")
+# Options that a run may go on with others of
+FREE = ("batch_size", "device", "expiry", "output", "overwrite", "shard", "skip_long")
+JOIN = "join"  # the claim of who joins the parts
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        usage="%(prog)s (FILE ... | --dataset NAME) --output FILE [option ...]",
+        usage="%(prog)s (FILE ... | --dataset NAME) --output (FILE | FOLDER/) [option ...]",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -85,9 +103,19 @@ def parse_arguments() -> argparse.Namespace:
         help="column of rows that holds text, or lists of words; default: %(default)s",
     )
     parser.add_argument(
-        "--output", required=True, metavar="FILE", help="the CoNLL-U file to write: .conllu, .conllu.gz, .conllu.xz"
+        "--output",
+        required=True,
+        metavar="FILE",
+        help="the file to write: .conllu, .conllu.gz, .conllu.xz, .parquet; or, if it ends in /, a folder of parts",
     )
+    parser.add_argument("--format", choices=FORMATS, help="form of the files of a folder; default: conllu")
     parser.add_argument("--overwrite", action="store_true", help="replace the output file if it exists")
+    parser.add_argument(
+        "--shard",
+        metavar="I/N",
+        help="take part I, I + N, I + 2N, ... of the input only (I from 0), or `array`: as the variables of a Slurm "
+        "array say; default: the parts that no other process has claimed",
+    )
     add_input_format(parser)
     without = ("structure", "k", "marginals")  # the output has one tree a sentence
     add_parsing(parser, without, decoder={"choices": ("tree", "projective")})
@@ -98,6 +126,11 @@ def parse_arguments() -> argparse.Namespace:
         default=1024,
         help="sentences or rows that are written at once, and lost at most by a process that is killed; give fewer "
         "where a row is a whole book; default: %(default)s",
+    )
+    number(
+        "--expiry",
+        default=300,
+        help="seconds after which another process takes over the part of one that is silent; default: %(default)s",
     )
     return parser.parse_args()
 
@@ -112,78 +145,124 @@ def check(options: argparse.Namespace) -> None:
         raise ValueError("standard input cannot be read again to go on: give files")
     if options.input_format == "paragraphs":
         options.line_breaks = "space"
-    check_files(options.files, options.output)
-    if Path(options.output).is_dir():
-        raise ValueError(f"{options.output} is a folder, not a file")
+    check_files([file for file in options.files if not is_address(file)], options.output)
+    if Path(options.output).is_dir() and not options.output.endswith("/"):
+        raise ValueError(f"{options.output} is a folder, not a file: a folder for parts ends in /")
+    if Path(options.output).is_file() and options.output.endswith("/"):
+        raise ValueError(f"{options.output} is a file, not a folder")
+    if suffix_of(options) == ".parquet":
+        parse_schema()  # raises if pyarrow is missing
+
+
+def suffix_of(options: argparse.Namespace) -> str:
+    """The suffix of what is written. Raises `ValueError` if `--format` and the name of the output file differ."""
+    if options.output.endswith("/"):
+        return f".{options.format or 'conllu'}"
+    compression = "" if compression_of(options.output) is None else Path(options.output).suffix.lower()
+    suffix = ".parquet" if plain_path(options.output).suffix == ".parquet" else f".conllu{compression}"
+    if options.format and suffix != f".{options.format}":
+        raise ValueError(f"{options.output} does not end in .{options.format}, its --format")
+    return suffix
+
+
+def shard_of(options: argparse.Namespace) -> tuple[int, int] | None:
+    """Index and number of the shards, None if parts are claimed. Raises `ValueError` for impossible ones."""
+    given = options.shard
+    variables = os.environ
+    if given == "array":
+        if "SLURM_ARRAY_TASK_ID" not in variables:
+            raise ValueError("--shard array is for the tasks of a Slurm array (sbatch --array): give --shard I/N")
+        index = int(variables["SLURM_ARRAY_TASK_ID"]) - int(variables.get("SLURM_ARRAY_TASK_MIN", 0))
+        given = f"{index}/{variables['SLURM_ARRAY_TASK_COUNT']}"
+    elif given is None and int(variables.get("WORLD_SIZE", 1)) > 1:
+        given = f"{variables.get('RANK', 0)}/{variables['WORLD_SIZE']}"
+    if given is None:
+        return None
+    if not (match := re.fullmatch(r"(\d+)/(\d+)", given)) or int(match[1]) >= int(match[2]):
+        raise ValueError(f"--shard {given}: give I/N, shard I of N, with I from 0 to N - 1, such as 0/4 to 3/4")
+    return int(match[1]), int(match[2])
 
 
 def open_corpus(options: argparse.Namespace) -> Corpus:
     """The input. Raises `OSError` or `ValueError`."""
     logging.getLogger("datasets.packaged_modules").setLevel(logging.CRITICAL)  # what it reports, we report
-    if not options.dataset:
-        return open_files(options.files, options.input_format, options.text_column, options.line_breaks)
-    rows = open_dataset(options.dataset, options.text_column, options.config_name, options.split or "train")
-    return Corpus([RowSource(rows, options.input_format)])
-
-
-def identity(options: argparse.Namespace, corpus: Corpus) -> dict:
-    """What the trees depend on: options, and which files the input and the model are."""
-    options = {name: value for name, value in vars(options).items() if name not in FREE}
-    return options | {"files": source_states(corpus.files), "model": model_digests(options["model"])}
+    if options.dataset:
+        rows = open_dataset(options.dataset, options.text_column, options.config_name, options.split or "train")
+        corpus = open_rows(rows, options.input_format)
+    else:
+        corpus = open_files(options.files, options.input_format, options.text_column, options.line_breaks)
+    return corpus.first(options.limit) if options.limit else corpus
 
 
 def begin(options: argparse.Namespace, corpus: Corpus, folder: BlockFolder) -> None:
-    """Claims the output. Raises `OSError` or `ValueError` if it exists, or what is there of it is of another run."""
-    if Path(options.output).exists() and not options.overwrite:
+    """Opens the output. Raises `OSError` or `ValueError` if it exists, or what is there of it is of another run."""
+    if folder.exists() and not options.overwrite:
         raise FileExistsError(f"{options.output} exists already (--overwrite replaces it)")
-    folder.claim()
-    known = identity(options, corpus)
-    if folder.find():
-        check_same_run(folder.options, known)
-    with new_file(folder.options, overwrite=True) as file:
-        json.dump(known, file, indent=2)
+    # What the trees depend on: options, and which files the input and the model are
+    known = {name: value for name, value in vars(options).items() if name not in FREE}
+    known |= {"files": source_states(corpus.files), "model": model_digests(options.model)}
+    known |= {"format": folder.suffix, "parts": folder.count}
+    known = json.loads(json.dumps(known))
+    check_same_options(folder.begin(known), known, folder.work.path)
 
 
-def in_main_process(state: PartialState, do: Callable[[], None]) -> None:
-    """Runs something in the main process. If it raises `ValueError` or `OSError`, all processes do."""
-    problem = [None]
-    if state.is_main_process:
-        try:
-            do()
-        except (ValueError, OSError) as error:
-            problem = [error]
-    broadcast_object_list(problem)
-    if problem[0] is not None:
-        raise problem[0]
+class Counts:
+    """Counts of a block as it is read and parsed, and the position of the part behind what is read."""
+
+    def __init__(self, position: int):
+        self.position = position
+        self.sentences = 0
+        self.words = 0
+        self.long = 0
+
+    def values(self) -> tuple[int, int, int, int]:
+        return self.position, self.sentences, self.words, self.long
+
+    def read(self, records: Iterable[Record], options: argparse.Namespace) -> Iterator[SourceSentence]:
+        for record in records:
+            self.position = record.end
+            for source in record():
+                # A sentence that is a line has no end before that of its line.
+                windows = [source] if options.sentences == "line" else in_windows(source, options.line_breaks)
+                yield from windows
+
+    def parsed(self, parses: Iterable[Parse | None], add: Callable[[int], None]) -> Iterator[Parse]:
+        for parsed in parses:
+            if parsed is None:
+                self.long += 1
+                continue
+            self.sentences += 1
+            self.words += len(parsed.words)
+            add(len(parsed.words))
+            yield parsed
 
 
 class Progress:
-    """Words of all processes, as this one can tell: it knows its own, and takes the others' to be as many."""
+    """A bar for the words of all complete parts, and of the one that this process is at."""
 
-    def __init__(self, state: PartialState, done: dict[int, Block]):
-        self.done = done
-        self.processes = state.num_processes
-        self.before = 0
-        self.bar = tqdm(
-            initial=sum(block.words for block in done.values()),
-            unit=" words",
-            unit_scale=True,
-            smoothing=0,
-            disable=not state.is_main_process,
-        )
+    def __init__(self, corpus: Corpus, folder: BlockFolder):
+        self.corpus = corpus
+        self.folder = folder
+        self.parsed = 0  # words, by this process
+        before = sum(done.words for done in folder.done().values())
+        before += sum(block.words for block, _ in folder.find().values())
+        self.bar = tqdm(initial=before, unit=" words", unit_scale=True, smoothing=0)
 
     def add(self, words: int) -> None:
-        self.bar.update(words * self.processes)
+        self.parsed += words
+        self.bar.update(words)
 
-    def pass_block(self, number: int, fraction: float) -> None:
-        """Tells how much of the input is read (0 where that is not known) after a block, parsed now or before."""
-        self.before += self.done[number].words if number in self.done else 0
-        if fraction and not self.bar.disable:
-            passed = self.bar.n - self.bar.initial + self.before
-            self.bar.total = max(self.bar.n, round(passed / fraction))
+    def pass_block(self, part: int, position: int) -> None:
+        """Tells how much of the input is read after a block of a part."""
+        done = self.folder.done()
+        words = sum(each.words for each in done.values() if each.part != part)
+        words += sum(block.words for block, _ in self.folder.blocks(part))
+        if fraction := self.corpus.fraction(done, part, position):
+            self.bar.n = max(self.bar.n, words)
+            self.bar.total = max(self.bar.n, round(words / fraction))
 
 
-def parses_of(parser: Parser, sources: list[SourceSentence]) -> Iterator[Parse | None]:
+def parses_of(parser: Parser, sources: Iterable[SourceSentence]) -> Iterator[Parse | None]:
     """The parses of the sentences of a block. Raises `ValueError` for one that cannot be parsed."""
     try:
         yield from chain.from_iterable(parse_sources(parser, sources))
@@ -192,83 +271,120 @@ def parses_of(parser: Parser, sources: list[SourceSentence]) -> Iterator[Parse |
         raise ValueError(f"{error}{hint}") from error
 
 
-def in_blocks(records: Iterator[Record], size: int) -> Iterator[list[Record]]:
-    while block := list(islice(records, size)):
-        yield block
+class Worker:
+    """A process that parses parts of the input."""
+
+    def __init__(self, options: argparse.Namespace, corpus: Corpus, folder: BlockFolder):
+        self.options = options
+        self.corpus = corpus
+        self.folder = folder
+        self.parser = Parser(options.model, **options_of(options, structure="dependency", device=device_of(options)))
+        self.parser(())  # raises errors of options before anything is read
+        self.progress = Progress(corpus, folder)
+
+    def work(self, parts: Sequence[int], claims: Claims | None) -> None:
+        """Parses what is left of some parts."""
+        if claims is None:
+            for part in parts:
+                if part not in self.folder.done():
+                    self.annotate(part, lambda: True)
+            return
+        while (claim := claims.next(parts, self.folder.done)) is not None:
+            with claims.holding(claim):
+                self.annotate(int(claim.name), partial(claims.is_held, claim))
+
+    def annotate(self, part: int, is_held: Callable[[], bool]) -> None:
+        """Parses the blocks of a part that are not there yet. Stops if another process has taken it over."""
+        blocks = [block for block, _ in self.folder.blocks(part)]
+        position = blocks[-1].position if blocks else 0
+        records = self.corpus.parts[part].records(position)
+        number = len(blocks)
+        # A part without records has an empty block, and so a file of its own.
+        while (first := list(islice(records, 1))) or not number:
+            counts = Counts(position)
+            sources = counts.read(chain(first, islice(records, self.options.block_size - 1)), self.options)
+            parses = counts.parsed(parses_of(self.parser, sources), self.progress.add)
+            if not is_held():
+                return
+            position = self.folder.write(part, number, parses, counts.values).position
+            self.progress.pass_block(part, position)
+            number += 1
+        if is_held():
+            self.folder.finish(part, number)
 
 
-def annotate(
-    options: argparse.Namespace, state: PartialState, corpus: Corpus, folder: BlockFolder, parser: Parser
-) -> int:
-    """Parses the blocks of this process that are not there yet, and gives the number of all blocks."""
-    done = folder.find()
-    count = 0
-    progress = Progress(state, done)
-    with progress.bar:
-        for number, block in enumerate(in_blocks(islice(corpus, options.limit), options.block_size)):
-            if number % state.num_processes == state.process_index and number not in done:
-                sources = list(chain.from_iterable(record() for record in block))
-                texts = []
-                words = long = 0
-                for parsed in parses_of(parser, sources):
-                    if parsed is None:
-                        long += 1
-                        continue
-                    progress.add(len(parsed.words))
-                    texts.append(parsed.to_conllu())
-                    words += len(parsed.words)
-                folder.write(number, "".join(texts), len(texts), words, long)
-            count = number + 1
-            limited = min(count * options.block_size / options.limit, 1) if options.limit else 0
-            progress.pass_block(number, max(corpus.fraction() or 0, limited))
-    return count
+def device_of(options: argparse.Namespace) -> str | None:
+    """The device of this process: of several that were launched, each has a GPU."""
+    if options.device or "LOCAL_RANK" not in os.environ or not torch.cuda.is_available():
+        return options.device
+    return f"cuda:{os.environ['LOCAL_RANK']}"
 
 
-def join(options: argparse.Namespace, folder: BlockFolder, count: int) -> Block:
-    """Makes the output of the blocks, and gives its counts. Raises `ValueError` if there is no sentence."""
-    blocks = folder.complete(count)
-    total = Block(Path(options.output), *(sum(block[field] for block in blocks) for field in (1, 2, 3)))
+def conclude(options: argparse.Namespace, folder: BlockFolder) -> Done | None:
+    """Joins the parts and returns their counts, if all are complete. Raises `ValueError` if there is no sentence."""
+    if not folder.is_open():  # another process has joined them
+        return None
+    total = folder.total()
+    if total.part < folder.count:
+        print(f"{options.output}: {total.part:,} of {folder.count:,} parts are complete")
+        return None
     if not total.sentences + total.long:
         raise ValueError(f"{options.dataset or ', '.join(options.files)}: no sentences")
-    folder.join(blocks, options.overwrite)
+    if folder.is_joined:
+        folder.join(options.overwrite)
+    else:
+        folder.tidy()
+    print(f"{options.output}: {total.sentences:,} sentences, {total.words:,} words")
     return total
 
 
-def work(options: argparse.Namespace, state: PartialState, corpus: Corpus, folder: BlockFolder) -> None:
-    """All that follows when the output is claimed."""
-    wait_for(folder.options.exists, str(folder.options))
-    device = options.device or state.device
-    parser = Parser(options.model, **options_of(options, structure="dependency", device=device))
-    parser(())  # raises errors of options before anything is read
-    before = sum(block.words for block in folder.find().values())
+def annotate(
+    options: argparse.Namespace, corpus: Corpus, folder: BlockFolder, parts: Sequence[int], claims: Claims | None
+) -> None:
+    """All that follows when the output is open."""
     start = time.monotonic()
-    state.wait_for_everyone()
-    count = annotate(options, state, corpus, folder, parser)
-    state.wait_for_everyone()
-    if state.is_main_process:
-        seconds = time.monotonic() - start
-        total = join(options, folder, count)
-        words = total.words - before
-        print(f"{options.output}: {total.sentences:,} sentences, {total.words:,} words")
-        print(f"{words:,} words parsed in {seconds:,.1f} seconds, {words / seconds:,.0f} words a second")
-        if total.long:
-            print(f"{total.long:,} sentences left out that are too long")
+    worker = Worker(options, corpus, folder)
+    with worker.progress.bar:
+        worker.work(parts, claims)
+    total = None
+    if claims is None:
+        total = conclude(options, folder)
+    elif claim := claims.take(JOIN, claims.find().get(JOIN)):
+        with claims.holding(claim):
+            total = conclude(options, folder)
+    words = worker.progress.parsed
+    seconds = time.monotonic() - start
+    print(f"{words:,} words parsed in {seconds:,.1f} seconds, {words / seconds:,.0f} words a second")
+    if total and total.long:
+        print(f"{total.long:,} sentences left out that are too long")
 
 
 def main() -> None:
     options = parse_arguments()
     check_launcher()
-    state = PartialState(cpu=options.device == "cpu" or not torch.cuda.is_available(), timeout=PATIENCE)
     check(options)
+    index, step = shard_of(options) or (0, 1)
     corpus = open_corpus(options)
-    folder = BlockFolder(options.output)
-    try:
-        with writing_to(options.output):
-            in_main_process(state, partial(begin, options, corpus, folder))
-            work(options, state, corpus, folder)
-    finally:
-        folder.release()
-    state.destroy_process_group()
+    folder = BlockFolder(options.output, suffix_of(options), len(corpus.parts))
+    parts = range(index, folder.count, step)
+    if folder.count and not parts:
+        print(
+            f"none of the {folder.count:,} parts of the input is for shard {index}/{step} (no compressed file is cut)"
+        )
+        return
+    with writing_to(options.output):
+        begin(options, corpus, folder)
+        claims = Claims(Path(folder.work.path, CLAIMS), options.expiry) if folder.work.is_local else None
+        if claims is None and step == 1:
+            print(
+                f"{options.output} is on a store without claims: this process parses all, unless --shard I/N is given"
+            )
+        try:
+            annotate(options, corpus, folder, parts, claims)
+        finally:
+            if claims:
+                claims.close()
+            folder.leave()
 
 
 if __name__ == "__main__":

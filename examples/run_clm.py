@@ -1,3 +1,7 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["hf_structure[train]"]
+# ///
 """
 Train a causal language model that reads dependency graphs or constituency trees and predicts them.
 

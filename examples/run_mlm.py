@@ -1,3 +1,7 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["hf_structure[train]"]
+# ///
 """
 Train a masked language model that induces sentence structure, on raw or annotated text.
 

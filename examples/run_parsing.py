@@ -1,3 +1,7 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["hf_structure[train]"]
+# ///
 """
 Train a dependency parser, a Graph-to-Graph Transformer, on a treebank in CoNLL-U.
 

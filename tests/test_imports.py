@@ -141,7 +141,7 @@ def reachable(module: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("family", ["gilt", "pushdown", "transformer_grammar"])
+@pytest.mark.parametrize("family", ["g2g_transformer", "gilt", "pushdown", "transformer_grammar"])
 def test_what_searches_and_writes_does_not_import_the_model(family):
     modules = [name for name in FILES if name.startswith(f"{PACKAGE}.models.{family}.")]
     assert len(modules) > 5

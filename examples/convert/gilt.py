@@ -7,11 +7,9 @@ from typing import Any
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from hf_structure.models.gilt.configuration_gilt import GiLTConfig
-from hf_structure.models.gilt.modeling_gilt import GiLTForCausalLM
-
 from .checkpoint import Checkpoint
 from .entries import Entry, Source, fill, renamed, stacked
+from .released_gilt import ReleasedGiLTConfig, ReleasedGiLTForCausalLM
 from .vocabularies import Vocabulary, piece_tokenizer, saved_tokenizer
 
 SIGNATURES = ("dec_attn.qkv_net.0.weight", "attn.embed_k_net.weight")
@@ -27,7 +25,7 @@ PERCEPTRONS = {"f_1": "parent_first", "f_2": "parent_second", "f_3": "child_firs
 MARKS = {"pad_token_id": "<pad>", "bos_token_id": "<s>", "eos_token_id": "</s>"}
 
 
-def config_of(checkpoint: Checkpoint, settings: dict[str, Any]) -> GiLTConfig:
+def config_of(checkpoint: Checkpoint, settings: dict[str, Any]) -> ReleasedGiLTConfig:
     """Sizes from shapes, the rest from the options that were saved with the model or the defaults of the release."""
     vocab_size, hidden_size = checkpoint.shape("emb.weight")
     num_layers = checkpoint.count("layers")
@@ -40,8 +38,6 @@ def config_of(checkpoint: Checkpoint, settings: dict[str, Any]) -> GiLTConfig:
         "intermediate_size": checkpoint.shape("layers.0.pos_ff.CoreNet.0.weight")[0],
         "hidden_dropout": checkpoint.setting("dropout", default=0.0),
         "attention_dropout": checkpoint.setting("dropoutatt", default=0.0),
-        "scale_embeddings": False,
-        "lm_head_bias": True,
         "graph_layers": num_layers if features else 0,
     }
     words = checkpoint.setting("vocab", default=[])
@@ -49,8 +45,8 @@ def config_of(checkpoint: Checkpoint, settings: dict[str, Any]) -> GiLTConfig:
     if features:
         values, width = checkpoint.shape("rel_embed.0.weight")
         own |= {"graph_features": FEATURES, "max_feature_value": values - 1, "graph_embedding_size": width}
-        own |= {"graph_key": "content", **_scorer_settings(checkpoint, num_layers)}
-    config = GiLTConfig(**(own | settings))
+        own |= _scorer_settings(checkpoint)
+    config = ReleasedGiLTConfig(**(own | settings))
     if features and len(config.graph_features) != features:
         raise ValueError(
             f"the checkpoint has {features} graph features, and does not say which: name them in their order, such as "
@@ -59,19 +55,15 @@ def config_of(checkpoint: Checkpoint, settings: dict[str, Any]) -> GiLTConfig:
     return config
 
 
-def _scorer_settings(checkpoint: Checkpoint, num_layers: int) -> dict[str, Any]:
+def _scorer_settings(checkpoint: Checkpoint) -> dict[str, Any]:
     return {
         "scorer_hidden_size": checkpoint.shape(f"{SCORER}.f_1.mlp.3.weight")[0],
         "scorer_size": checkpoint.shape(f"{SCORER}.f_2.mlp.3.weight")[0],
-        "scorer_diagonal": True,
-        "scorer_middle_layer": num_layers // 2 + 1,
-        "scorer_position_maps": True,
-        "count_self_pair": True,
         "max_new_arcs": checkpoint.shape(f"{SCORER}.prob.weight")[0] - 1,
     }
 
 
-def entries(config: GiLTConfig) -> Iterator[Entry]:
+def entries(config: ReleasedGiLTConfig) -> Iterator[Entry]:
     """The origin of each parameter."""
     yield from renamed({"emb": "model.backbone.embeddings"}, ["weight"])
     yield from renamed({"projection": "lm_head"}, ["bias"])
@@ -98,7 +90,7 @@ def _layer(i: int) -> Iterator[Entry]:
         yield Entry(f"{new}.attention.{name}.weight", (f"{old}.qkv_net.0.weight",), partial(_third, part=part))
 
 
-def _scorer(config: GiLTConfig) -> Iterator[Entry]:
+def _scorer(config: ReleasedGiLTConfig) -> Iterator[Entry]:
     yield Entry("scorer.root", (f"{SCORER}.root_representation",), lambda vector: vector.squeeze(0))
     for old, new in PERCEPTRONS.items():
         yield from renamed({f"{SCORER}.{old}.mlp.{part}": f"scorer.{new}.{part}" for part in (0, 1, 3)})
@@ -108,8 +100,8 @@ def _scorer(config: GiLTConfig) -> Iterator[Entry]:
         yield Entry(f"scorer.position_maps.{number}.weight", (f"{SCORER}.pos_to_{role}_k.weight",))
         yield Entry(f"scorer.{role}_features.weight", (f"{SCORER}.dep_to_{role}_k.weight", *tables), _mapped)
     # The release multiplies by the diagonals of these matrices only, the first of which may be a row too large.
-    yield Entry("scorer.arc_matrix", (f"{SCORER}.b_1",), lambda matrix: matrix.diagonal()[: config.scorer_size])
-    yield Entry("scorer.count_matrix", (f"{SCORER}.b_2",), torch.diagonal)
+    yield Entry("scorer.arc_matrix", (f"{SCORER}.b_1",), lambda matrix: matrix.diagonal()[: config.scorer_size].diag())
+    yield Entry("scorer.count_matrix", (f"{SCORER}.b_2",), lambda matrix: matrix.diagonal().diag())
 
 
 def _third(joint: torch.Tensor, part: int) -> torch.Tensor:
@@ -124,7 +116,7 @@ def _mapped(joint: torch.Tensor, *tables: torch.Tensor) -> torch.Tensor:
 
 def convert(
     checkpoint: Checkpoint, settings: dict[str, Any], vocabulary: Vocabulary
-) -> tuple[GiLTForCausalLM, PreTrainedTokenizerBase]:
+) -> tuple[ReleasedGiLTForCausalLM, PreTrainedTokenizerBase]:
     """
     The model and its tokenizer. Raises `ValueError` as [`fill`] does; a GiLT on GPT-2, or one with layer norms before
     the sublayers; no tokenizer, or one of other pieces.
@@ -137,7 +129,7 @@ def convert(
     if checkpoint.setting("pre_lnorm", default=False):
         raise ValueError("this model has its layer norms before the sublayers (pre_lnorm), which no GiLT has here")
     config = config_of(checkpoint, settings)
-    model = fill(GiLTForCausalLM(config), entries(config), checkpoint, _has_no_effect)
+    model = fill(ReleasedGiLTForCausalLM(config), entries(config), checkpoint, _has_no_effect)
     return model, _tokenizer(vocabulary, checkpoint.setting("vocab"), config)
 
 
@@ -147,7 +139,9 @@ def _has_no_effect(name: str) -> bool:
     return name == "projection.weight" or name.endswith("inv_freq") or is_constant
 
 
-def _tokenizer(vocabulary: Vocabulary, pieces: list[str] | None, config: GiLTConfig) -> PreTrainedTokenizerBase:
+def _tokenizer(
+    vocabulary: Vocabulary, pieces: list[str] | None, config: ReleasedGiLTConfig
+) -> PreTrainedTokenizerBase:
     if vocabulary.folder is not None:
         tokenizer = saved_tokenizer(vocabulary.folder, config.vocab_size)
     elif vocabulary.dictionary is not None:
@@ -162,4 +156,4 @@ def _tokenizer(vocabulary: Vocabulary, pieces: list[str] | None, config: GiLTCon
     return tokenizer
 
 
-GILT = Source(SIGNATURES, GiLTForCausalLM, convert)
+GILT = Source(SIGNATURES, ReleasedGiLTForCausalLM, convert)

@@ -35,6 +35,7 @@ from hf_structure.models.g2g_transformer.states_g2g_transformer import (
 )
 from hf_structure.modules.calls import no_compile
 from hf_structure.modules.dropout import Dropout
+from hf_structure.modules.words import WordPlaces
 
 FIRST = NULL + 1  # the first word as it was at first
 
@@ -183,17 +184,17 @@ class ReleasedG2GTransformerForParsing(G2GTransformerForParsing):
         self.relation_classifier = ReleasedG2GTransformerClassifier(config, 2, 2 * config.num_relations)
         self.post_init()
 
-    def embed_words(self, *inputs) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    def embed_words(self, *inputs) -> tuple[torch.Tensor, WordPlaces]:
         """As in the paper, and the first word once more. Composed words are followed by all plain ones."""
-        vectors, lengths, order = super().embed_words(*inputs)
+        vectors, words = super().embed_words(*inputs)
         vectors = torch.cat([vectors, vectors[:, 1:2]], dim=1)  # (B, n + 5, D)
         if self.composition is None:
-            return vectors, lengths, order
+            return vectors, words
         null = vectors[:, -2:-1].expand_as(vectors)
         composed = vectors + self.composition(vectors, null, self.label_embeddings.weight[-1].expand_as(vectors))
         is_special = torch.zeros_like(vectors[0, :, :1], dtype=torch.bool)
         is_special[-FIRST - 1 : -1] = True  # [CLS], [SEP] and [NULL]
-        return torch.cat([torch.where(is_special, vectors, composed), vectors], dim=1), lengths, order
+        return torch.cat([torch.where(is_special, vectors, composed), vectors], dim=1), words
 
     def compositions(self, before: TransitionStates, after: TransitionStates, actions: torch.Tensor) -> Compositions:
         """Only a word that was shifted, if it has no dependent yet, or has got a dependent."""

@@ -14,8 +14,8 @@ from transformers import AutoConfig, AutoModel
 from hf_structure import AutoModelForDependencyParsing
 from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
 from hf_structure.models.rng_transformer.modeling_rng_transformer import RNGTransformerForParsing, RNGTransformerModel
-from hf_structure.models.rng_transformer.words_rng_transformer import Sentences
-from hf_structure.modules.graph_transformer import Arcs, GraphAttention
+from hf_structure.models.rng_transformer.words_rng_transformer import LeftAlign, Sentences
+from hf_structure.modules.graph_transformer import Arcs, GraphAttention, take
 
 PIECE_LABEL = "[BERT]"
 
@@ -82,7 +82,6 @@ class ReleasedRNGTransformerForParsing(RNGTransformerForParsing):
     """The parser of the released code."""
 
     config_class = ReleasedRNGTransformerConfig
-    extras_of_all_pieces = True
 
     def __init__(self, config: ReleasedRNGTransformerConfig):
         super().__init__(config)
@@ -90,16 +89,49 @@ class ReleasedRNGTransformerForParsing(RNGTransformerForParsing):
         self.special_embeddings = nn.Embedding(3, config.hidden_size)  # [CLS], [SEP] and the root
         self.post_init()
 
+    def embed_words(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        word_ids: torch.Tensor | None = None,
+        tag_ids: torch.Tensor | None = None,
+        form_ids: torch.Tensor | None = None,
+        treebank_ids: torch.Tensor | None = None,
+    ) -> tuple[Sentences, LeftAlign]:
+        """As in the paper, with tags for all pieces of words, and the root's own symbol after the start symbol."""
+        read = (input_ids, attention_mask, word_ids, tag_ids, form_ids, treebank_ids)
+        sentences, left_align = super().embed_words(*read)
+        vectors = sentences.hidden_states
+        if self.tag_embeddings is not None and tag_ids is not None:
+            tags = left_align(tag_ids)
+            tags = self.tag_embeddings(tags.clamp(min=0)).masked_fill(tags.unsqueeze(2) < 0, 0.0)  # (B, n, D)
+            of_pieces = take(tags, (sentences.word_ids - 1).clamp(min=0))  # (B, L, D)
+            _, is_later = first_pieces(sentences)
+            vectors = vectors + of_pieces.masked_fill(~is_later.unsqueeze(2), 0.0)
+        root = self.special_embeddings.weight[2].to(vectors.dtype).expand(len(vectors), 1, -1)  # (B, 1, D)
+        sentences = sentences._replace(
+            hidden_states=torch.cat([vectors[:, :1], root, vectors[:, 1:]], dim=1),  # (B, L + 1, D)
+            mask=nn.functional.pad(sentences.mask, (1, 0), value=1),
+            word_ids=nn.functional.pad(sentences.word_ids, (1, 0)),
+            positions=sentences.positions + 1,
+        )
+        return sentences, left_align
+
     def arcs_of_positions(self, sentences: Sentences, arcs: Arcs) -> Arcs:
         """Later pieces of a word depend on its first one."""
         between = super().arcs_of_positions(sentences, arcs)
-        firsts = sentences.positions.gather(1, sentences.word_ids)  # (B, L): first piece of the word; else the root
-        columns = torch.arange(firsts.shape[1], device=firsts.device)
-        is_later = (sentences.word_ids > 0) & (firsts != columns)
+        firsts, is_later = first_pieces(sentences)
         heads = torch.where(is_later, firsts, between.heads)
         if between.labels is None:
             return Arcs(heads)
         return Arcs(heads, between.labels.masked_fill(is_later, self.config.piece_label))
+
+
+def first_pieces(sentences: Sentences) -> tuple[torch.Tensor, torch.Tensor]:
+    """First piece of each position's word, or else the root, and the mask of the later pieces, both `(B, L)`."""
+    firsts = sentences.positions.gather(1, sentences.word_ids)  # (B, L)
+    columns = torch.arange(firsts.shape[1], device=firsts.device)
+    return firsts, (sentences.word_ids > 0) & (firsts != columns)
 
 
 AutoConfig.register(ReleasedRNGTransformerConfig.model_type, ReleasedRNGTransformerConfig, exist_ok=True)

@@ -18,7 +18,7 @@ _IMPORTS = [node for node in _STUB.body if isinstance(node, ast.ImportFrom)]
 _MODULES = {alias.name: str(node.module) for node in _IMPORTS for alias in node.names}  # where the names are defined
 _IMPORTING = lock_held_over_forks()  # two threads cannot import transformers at once: one finds the other's unfinished
 
-__all__ = [*_MODULES]
+__all__ = [name for name in _MODULES if name != "__version__"]
 
 
 def __getattr__(name: str) -> Any:

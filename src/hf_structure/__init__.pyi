@@ -37,6 +37,7 @@ from hf_structure.models.transformer_grammar.modeling_transformer_grammar import
 from hf_structure.models.udgn.classification_udgn import UDGNForSequenceClassification as UDGNForSequenceClassification
 from hf_structure.models.udgn.configuration_udgn import UDGNConfig as UDGNConfig
 from hf_structure.models.udgn.modeling_udgn import UDGNForMaskedLM as UDGNForMaskedLM
+from hf_structure.parsing.annotator import Annotator as Annotator
 from hf_structure.parsing.loaded import release_models as release_models
 from hf_structure.parsing.options import ParseOptions as ParseOptions
 from hf_structure.parsing.parse import parse as parse

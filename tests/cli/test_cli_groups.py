@@ -247,7 +247,6 @@ def test_unlabelled_trees_are_compared_by_heads(run):
         ("compare gold.conllu a.conllu bare.conllu --metric las", "bare.conllu or the gold file has no labels"),
         ("compare notes.txt notes.txt --group genre", "--group is for trees: notes.txt is neither CoNLL-U nor"),
         ("evaluate gold.conllu a.conllu --structure graph --by genre", "--by is for trees, in CoNLL-U or brackets"),
-        ("evaluate gold.conllu a.conllu --per_sentence counts.xls", "a table is a file that ends in .tsv, .csv"),
     ],
 )
 def test_refuses(fail, here, command, message):

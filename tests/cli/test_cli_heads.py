@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 from matplotlib.image import imread
-from tiny_models import TINY, randomise, save
+from tiny_models import TINY, new_udgn, randomise, save
 
-from hf_structure import StructFormerConfig, StructFormerForMaskedLM, UDGNConfig, UDGNForMaskedLM, build_word_tokenizer
+from hf_structure import StructFormerConfig, StructFormerForMaskedLM, build_word_tokenizer
 from hf_structure.probing.head_types import head_types
 from hf_structure.text.conllu import ConlluSentence, read_conllu, write_conllu
 
@@ -20,8 +20,7 @@ def models(tmp_path_factory):
     """Three models, and trees of sentences that all differ."""
     folder, tokenizer = tmp_path_factory.mktemp("heads"), build_word_tokenizer(WORDS)
     for number in (1, 2):
-        model = randomise(UDGNForMaskedLM(UDGNConfig(vocab_size=len(tokenizer), parser_num_layers=1, **TINY)), number)
-        save(model, tokenizer, folder / f"udgn-{number}")
+        new_udgn(folder / f"udgn-{number}", tokenizer, number)
     config = StructFormerConfig(vocab_size=len(tokenizer), attention="softmax", **TINY)
     save(randomise(StructFormerForMaskedLM(config)), tokenizer, folder / "plain")
     sentences = [ConlluSentence.from_words([a, b, "slept"], [2, 3, 0], LABELS) for a in WORDS for b in WORDS]

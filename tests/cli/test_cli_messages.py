@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -49,14 +48,6 @@ def test_a_command_that_needs_arguments_shows_its_help(capsys, name):
     assert output == ""
     assert complaints.startswith(f"usage: hf-structure {name} ")
     assert "options:" in complaints
-
-
-@pytest.mark.parametrize("name", ["parse", "score", "models"])
-def test_help_of_other_commands(capsys, name):
-    with pytest.raises(SystemExit) as error:
-        main([name, "--help"])
-    assert error.value.code == 0
-    assert capsys.readouterr().out.startswith(f"usage: hf-structure {name} ")
 
 
 @pytest.mark.parametrize("name", ["parse", "score"])
@@ -170,19 +161,6 @@ def test_code_for_which_there_is_no_room(fail, structformer, small_files, monkey
 @pytest.mark.parametrize("arguments", [["parse", ""], ["evaluate", "", "gold.conllu"]], ids=["parse", "evaluate"])
 def test_a_file_without_a_name(fail, arguments):
     assert fail(*arguments)[0] == "hf-structure: '': No such file or directory"
-
-
-def test_publishing_under_a_name_that_cannot_be(fail, structformer):
-    line, output = fail("publish", structformer, "a b/c", "--license", "mit", "--dry_run")
-    assert "'a b/c'" in line
-    assert output == ""
-
-
-def test_a_licence_that_is_not_told(fail, structformer, monkeypatch):
-    """The user ends the input instead."""
-    terminal = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
-    monkeypatch.setattr("hf_structure.cli.publish.sys", terminal)
-    assert "licence of this model is not known" in fail("publish", structformer, "org/name", "--dry_run")[0]
 
 
 # memory

@@ -233,13 +233,10 @@ def test_empty_lines_are_left_out(call, baseline, raw):
     [
         (["gap.txt"], "gap.txt:2: a sentence without words"),
         (["--raw", "gap.txt"], "gap.txt:2: a sentence without words"),
-        (["absent.txt"], "absent.txt: No such file or directory"),
         (["--beam_size", "2,3", "notes.txt"], "several sizes of the beam are for --summary"),
         (["--words", "--format", "json", "notes.txt"], "--words is for --format tsv"),
         (["--words", "--summary", "notes.txt"], "--summary is about the whole corpus"),
         (["--summary", "empty.txt"], "there are no sentences to score"),
-        (["--output", "notes.txt", "notes.txt"], "notes.txt is to be read and written at once"),
-        (["--model", "no/such", "notes.txt"], "no model 'no/such'"),
     ],
 )
 def test_errors(fail, baseline, arguments, message):

@@ -216,3 +216,12 @@ def test_actions_before_each_token():
     assert batch["labels"].tolist() == [[-100, 5, 3], [-100, 3, -100]]
     left = CausalCollator(1, padding_side="left", columns=columns)(rows)
     assert left["actions"][1].tolist() == [nothing, nothing, [4, 5, 6]]
+
+
+def test_further_inputs_are_computed_from_the_batch():
+    def count(batch: dict) -> dict:
+        return {"lengths": batch["attention_mask"].sum(1)}
+
+    batch = CausalCollator(1, compute=count)([{"input_ids": [2, 5, 3]}, {"input_ids": [2, 3]}])
+    assert batch["lengths"].tolist() == [3, 2]
+    assert {"input_ids", "attention_mask", "labels"} < batch.keys()

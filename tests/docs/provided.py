@@ -18,16 +18,14 @@ import pytest
 from original_udgn import UDGN, Dictionary
 from test_masked_lms import SIZE, WORDS, randomised, saved
 from tiny_models import (
-    TINY,
     new_pushdown,
     new_rng_transformer,
     new_transformer_grammar,
-    randomise,
-    save,
+    new_udgn,
     unigram_tokenizer,
 )
 
-from hf_structure import UDGNConfig, UDGNForMaskedLM, build_word_tokenizer
+from hf_structure import build_word_tokenizer
 from hf_structure.text.sdp import HEADER
 
 # Word, tag, head and relation.
@@ -142,183 +140,98 @@ def checkpoint(path: Path) -> None:
     saved(randomised(UDGN(8, 6, 2, SIZE, nhead=3, n_parser_layers=2)), path, "whole")
 
 
-FILES: dict[Callable[[Path], object], Sequence[str]] = {
+# Names are separated by spaces.
+FILES: dict[Callable[[Path], object], str] = {
     treebank: (
-        "dev.conllu",
-        "test.conllu",
-        "gold.conllu",
-        "system.conllu",
-        "a.conllu",
-        "b.conllu",
-        "udgn-1.conllu",
-        "udgn-2.conllu",
-        "rest.conllu",
-        "g2g.conllu",
-        "deptr.conllu",
-        "deptr-ch.conllu",
-        "deptr-h.conllu",
-        "en_ewt-dev.conllu",
-        "en_ewt-test.conllu",
-        "en_ewt-ud-test.conllu",
-        "en_ewt-ud-dev.conllu",
-        "test.dep.conllu",
-        "ar-dev.conllu",
-        "ar-test.conllu",
+        "dev.conllu test.conllu gold.conllu system.conllu a.conllu b.conllu udgn-1.conllu udgn-2.conllu rest.conllu "
+        "g2g.conllu deptr.conllu deptr-ch.conllu deptr-h.conllu en_ewt-dev.conllu en_ewt-test.conllu "
+        "en_ewt-ud-test.conllu en_ewt-ud-dev.conllu test.dep.conllu ar-dev.conllu ar-test.conllu"
     ),
     lambda path: treebank(path, GENRES): (
-        "train.conllu",
-        "train.dep.conllu",
-        "en_ewt-train.conllu",
-        "en_gum-train.conllu",
-        "en_gum-test.conllu",
-        "consensus.conllu",
-        "gum-free.conllu",
-        "ar-train.conllu",
-        "gold10.conllu",
-        "dev10.conllu",
-        "test10.conllu",
-        "de-train.conllu",
-        "de-test.conllu",
-        "zh-train.conllu",
-        "zh-test.conllu",
+        "train.conllu train.dep.conllu en_ewt-train.conllu en_gum-train.conllu en_gum-test.conllu consensus.conllu "
+        "gum-free.conllu ar-train.conllu gold10.conllu dev10.conllu test10.conllu de-train.conllu de-test.conllu "
+        "zh-train.conllu zh-test.conllu"
     ),
     text: (
-        "notes.txt",
-        "train.txt",
-        "test.txt",
-        "text.txt",
-        "web.txt",
-        "fiction.txt",
-        "textbooks.txt",
-        "more.txt",
-        "open.txt",
-        "wikitext-valid.txt",
-        "silver-a.txt",
-        "silver-1.txt",
-        "silver-2.txt",
-        "silver-3.txt",
-        "segmented.txt",
+        "notes.txt train.txt test.txt text.txt web.txt wiki.txt fiction.txt textbooks.txt more.txt open.txt "
+        "wikitext-valid.txt silver-a.txt silver-1.txt silver-2.txt silver-3.txt segmented.txt"
     ),
     lambda path: path.write_text("".join(f"{line}\n" for line in 5 * LINES)): (
-        "1000000.txt",
-        "runs/curve/texts/10000000.txt",
+        "1000000.txt runs/curve/texts/10000000.txt"
     ),
-    lambda path: path.write_text(BRACKETS): ("gold.mrg", "test.mrg", "dev.mrg", "a.mrg", "b.mrg"),
-    lambda path: path.write_text(BRACKETS * 3): ("train.mrg",),
-    lambda path: path.write_text(SDP): ("gold.sdp",),
-    lambda path: path.write_text(WIKITEXT): ("wiki.valid.tokens",),
+    lambda path: path.write_text(BRACKETS): "gold.mrg test.mrg dev.mrg a.mrg b.mrg",
+    lambda path: path.write_text(BRACKETS * 3): "train.mrg",
+    lambda path: path.write_text(SDP): "gold.sdp",
+    lambda path: path.write_text(WIKITEXT): "wiki.valid.tokens",
     lambda path: path.write_text(json.dumps(CIRCUITS)): (
-        "gilt/results.json",
-        "txl/results.json",
-        "runs/last/transformer-xl/suites/results.json",
-        "runs/last/trees/suites/results.json",
-        "runs/last-2/transformer-xl/suites/results.json",
-        "runs/last-2/trees/suites/results.json",
+        "gilt/results.json txl/results.json runs/last/transformer-xl/suites/results.json "
+        "runs/last/trees/suites/results.json runs/last-2/transformer-xl/suites/results.json "
+        "runs/last-2/trees/suites/results.json"
     ),
-    items: ("items.csv",),
+    items: "items.csv",
     paradigm: (
-        "runs/gum/enhanced-seed1/blimp/paradigms/agreement.json",
-        "runs/gum/trees-seed1/blimp/paradigms/agreement.json",
+        "runs/gum/enhanced-seed1/blimp/paradigms/agreement.json runs/gum/trees-seed1/blimp/paradigms/agreement.json"
     ),
     lambda path: path.write_text(json.dumps([{"holds": [True]}])): (
-        "runs/gum/enhanced-seed1/suites/suites/number_orc.json",
-        "runs/gum/trees-seed1/suites/suites/number_orc.json",
-        "runs/sg-gpt2/suites/number_orc.json",
+        "runs/gum/enhanced-seed1/suites/suites/number_orc.json runs/gum/trees-seed1/suites/suites/number_orc.json "
+        "runs/sg-gpt2/suites/number_orc.json"
     ),
-    scored: ("gilt.jsonl", "gpt2.jsonl", "gilt-2.jsonl", "gpt2-2.jsonl"),
-    compressed_treebank: ("silver.conllu.gz",),
-    compressed: (
-        "open_text/train-web.txt.xz",
-        "train-web.txt.xz",
-        "train-textbooks.txt.xz",
-        "train-fiction.txt.xz",
-        "wiki.txt.xz",
+    scored: "gilt.jsonl gpt2.jsonl gilt-2.jsonl gpt2-2.jsonl",
+    compressed_treebank: "silver.conllu.gz",
+    compressed: "open_text/train-web.txt.xz train-web.txt.xz train-textbooks.txt.xz train-fiction.txt.xz wiki.txt.xz",
+    table: "open_text/SOURCES.tsv open_text/DOCUMENTS.tsv.xz",
+    pairs: "blimp/data/agreement_1.jsonl",
+    own_pairs: "pairs.csv",
+    judgments: "judgments.csv",
+    multiblimp: "multiblimp/eng/data.tsv",
+    suite: "test_suites/json/number_orc.json",
+    checkpoint: "udgn.pt",
+    lambda path: pandas.to_pickle(Dictionary(WORDS), path): "ptb-dict.pkl",
+    lambda path: pandas.DataFrame({"body": ["The cat slept. Nobody saw it."]}).to_parquet(path): "articles.parquet",
+    lambda path: pandas.DataFrame({"text": ["The cat slept. Nobody saw it."]}).to_parquet(path): (
+        "web-0.parquet web-1.parquet"
     ),
-    table: ("open_text/SOURCES.tsv", "open_text/DOCUMENTS.tsv.xz"),
-    pairs: ("blimp/data/agreement_1.jsonl",),
-    own_pairs: ("pairs.csv",),
-    judgments: ("judgments.csv",),
-    multiblimp: ("multiblimp/eng/data.tsv",),
-    suite: ("test_suites/json/number_orc.json",),
-    checkpoint: ("udgn.pt",),
-    lambda path: pandas.to_pickle(Dictionary(WORDS), path): ("ptb-dict.pkl",),
-    lambda path: pandas.DataFrame({"body": ["The cat slept. Nobody saw it."]}).to_parquet(path): ("articles.parquet",),
 }
 MODELS = {
-    "runs/udgn": "udgn",
-    "runs/small": "udgn",
-    "runs/own": "udgn",
-    "runs/udgn-1": "udgn",
-    "runs/udgn-2": "udgn",
-    "runs/udgn-3": "udgn",
-    "runs/udgn-en": "udgn",
-    "runs/udgn10/udgn-seed1": "udgn",
-    "runs/structformer-1": "structformer",
-    "runs/structformer-2": "structformer",
-    "runs/structformer-3": "structformer",
-    "runs/structformer-en-1": "structformer",
-    "runs/structformer-en-2": "structformer",
-    "runs/structformer-en-3": "structformer",
-    "runs/compare/structformer-seed1": "structformer",
-    "runs/ewt": "rng_transformer",
-    "runs/student": "rng_transformer",
-    "runs/teacher": "rng_transformer",
-    "runs/refined": "rng_transformer",
-    "runs/compact": "rng_transformer",
-    "runs/student-2": "rng_transformer",
-    "runs/refined-2": "rng_transformer",
-    "runs/compact-2": "rng_transformer",
-    "runs/student-3a": "rng_transformer",
-    "runs/refined-3a": "tagger",
-    "runs/refined-3b": "tagger",
-    "runs/refined-3c": "tagger",
-    "runs/student-4a": "tagger",
-    "runs/refined-4a": "tagger",
-    "runs/refined-4b": "tagger",
-    "runs/fast-1": "rng_transformer",
-    "runs/fast-compact": "rng_transformer",
-    "runs/fast-2": "tagger",
-    "runs/fast-compact-2": "tagger",
-    "runs/fast-3a": "tagger",
-    "runs/fast-3b": "tagger",
-    "runs/fast-3c": "tagger",
-    "runs/rngt-en": "tagger",
-    "model_cards/rngt-multilingual": "tagger",
-    "runs/multilingual": "tagger",
-    "runs/tagged": "tagged_g2g_transformer",
-    "runs/g2gt-en-ewt": "g2g_transformer",
-    "runs/table2/G2G-seed2": "g2g_transformer",
-    "runs/table2/DepTr-seed2": "g2g_transformer",
-    "runs/table2/DepTr+CH-seed2": "g2g_transformer",
-    "runs/table2/DepTr+H-seed2": "g2g_transformer",
-    "runs/end/trees": "graph_parser",
-    "runs/web/gpt2-gilt-seed1": "graph_parser",
-    "runs/web/gpt2-gilt-seed2": "graph_parser",
-    "runs/gilt": "graph_parser",
-    "runs/last/trees": "graph_parser",
-    "runs/rest/trees": "graph_parser",
-    "runs/web/trees-seed1": "graph_parser",
-    "runs/web/transformer-xl-seed1": "graph_parser",
-    "runs/pushdown": "pushdown",
-    "runs/pushdown-ptb": "pushdown",
-    "runs/million/tg-seed1": "transformer_grammar",
-    "runs/million/dtg-seed1": "transformer_grammar",
+    "udgn": "runs/udgn runs/small runs/own runs/udgn-1 runs/udgn-2 runs/udgn-3 runs/udgn-en runs/udgn10/udgn-seed1",
+    "structformer": (
+        "runs/structformer-1 runs/structformer-2 runs/structformer-3 runs/structformer-en-1 runs/structformer-en-2 "
+        "runs/structformer-en-3 runs/compare/structformer-seed1"
+    ),
+    "rng_transformer": (
+        "runs/ewt runs/student runs/teacher runs/refined runs/compact runs/student-2 runs/refined-2 runs/compact-2 "
+        "runs/student-3a runs/fast-1 runs/fast-compact"
+    ),
+    "tagger": (
+        "runs/refined-3a runs/refined-3b runs/refined-3c runs/student-4a runs/refined-4a runs/refined-4b runs/fast-2 "
+        "runs/fast-compact-2 runs/fast-3a runs/fast-3b runs/fast-3c runs/rngt-en model_cards/rngt-multilingual "
+        "runs/multilingual"
+    ),
+    "tagged_g2g_transformer": "runs/tagged",
+    "g2g_transformer": (
+        "runs/g2gt-en-ewt runs/table2/G2G-seed2 runs/table2/DepTr-seed2 runs/table2/DepTr+CH-seed2 "
+        "runs/table2/DepTr+H-seed2"
+    ),
+    "graph_parser": (
+        "runs/end/trees runs/web/gpt2-gilt-seed1 runs/web/gpt2-gilt-seed2 runs/gilt runs/last/trees runs/rest/trees "
+        "runs/web/trees-seed1 runs/web/transformer-xl-seed1"
+    ),
+    "pushdown": "runs/pushdown runs/pushdown-ptb",
+    "transformer_grammar": "runs/million/tg-seed1 runs/million/dtg-seed1",
 }
 
 
 def make(folder: Path, request: pytest.FixtureRequest) -> Path:
     """A folder with everything."""
     for maker, names in FILES.items():
-        for name in names:
+        for name in names.split():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             maker(path)
     subwords = unigram_tokenizer([line.split() for line in LINES])
-    udgn = UDGNForMaskedLM(
-        UDGNConfig(vocab_size=len(words := build_word_tokenizer(WORDS)), parser_num_layers=1, **TINY)
-    )
+    words = build_word_tokenizer(WORDS)
     made = {
-        "udgn": save(randomise(udgn), words, folder / "runs/udgn"),
+        "udgn": new_udgn(folder / "runs/udgn", words),
         "tagger": new_rng_transformer(
             folder / "runs/rngt-en",
             words,
@@ -329,8 +242,9 @@ def make(folder: Path, request: pytest.FixtureRequest) -> Path:
         "pushdown": new_pushdown(folder / "runs/pushdown", subwords),
         "transformer_grammar": new_transformer_grammar(folder / "runs/million/tg-seed1", subwords),
     }
-    for name, kind in MODELS.items():
+    for kind, names in MODELS.items():
         source = made.get(kind) or request.getfixturevalue(kind)
-        if source != folder / name:
-            shutil.copytree(source, folder / name, dirs_exist_ok=True)
+        for name in names.split():
+            if source != folder / name:
+                shutil.copytree(source, folder / name, dirs_exist_ok=True)
     return folder

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from fnmatch import fnmatch
+from importlib.util import find_spec
 from itertools import chain
 
 import pytest
@@ -37,7 +38,9 @@ PYTHON_NOT_RUN = {  # by a piece of the block
     'read_conllu("ar_pud.conllu")': "a treebank of Arabic",
     '"de_gsd-ud-dev.conllu"': "treebanks of German and Chinese",
     'spacy.load("en_core_web_sm"': "a model that spaCy downloads",
+    "spark.read.parquet": "needs a session of Spark",
 }
+ENGINES = ("dask", "datatrove", "joblib", "ray")  # their blocks run where they are installed
 PROGRAMS_NOT_RUN = {
     "make": "makes an environment",
     "pip": "installs",
@@ -65,12 +68,13 @@ NOT_RUN = {  # by a regular expression of the command line
     r"bllip": "data that is not free",
     r"^python examples/prepare_ptb.py sd": "data that is not free; tests/examples makes such",
 }
-# Left to `make test-slow`: pages that run the commands of other pages on a paper's models, and those whose exports,
-# figures and scores other tests make.
+# Left to `make test-slow`: pages that run the commands of other pages on a paper's models, those whose exports,
+# figures and scores other tests make, and one that starts engines.
 SELDOM = {
     f"docs/{page}.md"
     for page in (
         "brackets",
+        "clusters",
         "garden-paths",
         "gilt",
         "gilt-results",
@@ -101,6 +105,9 @@ def reason(command: Command) -> str | None:
 
 
 def python_reason(block: Block) -> str | None:
+    for engine in ENGINES:
+        if re.search(rf"^(import|from) {engine}\b", block.code, re.MULTILINE) and not find_spec(engine):
+            return f"{engine} is not installed"
     return next((why for piece, why in PYTHON_NOT_RUN.items() if piece in block.code), None)
 
 
@@ -167,7 +174,7 @@ def test_provided_files_are_used():
     words = {word for command in every for word in [*command.words, *command.text.split()]}
     unused = [
         name
-        for name in chain(*FILES.values(), MODELS)
+        for name in " ".join([*FILES.values(), *MODELS.values()]).split()
         if f'"{name}"' not in code
         and not any(fnmatch(name, word) or name.startswith(f"{word}/") or name in word for word in words)
     ]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hf_structure.drawing.comparison import comparison_svg, comparison_text, verdicts
-from hf_structure.drawing.dependency import dependency_svg, dependency_text
+from hf_structure.drawing.dependency import dependency_text
 from hf_structure.structures import DependencyTree, TreeComparison
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -142,7 +142,3 @@ def test_tikz_has_each_arc_on_its_side():
     assert [re.findall(r"edge style=\{(.*?)\}", line) for line in below] == [[], ["red!70!black"], ["violet"], []]
     assert "edge unit distance=" in below[1]  # of the root; the package knows no other height there
     assert "edge height=" in above[2]
-
-
-def test_pictures_of_one_tree_are_as_before():
-    assert "<title>" not in dependency_svg(WORDS, GOLD)

@@ -1,31 +1,41 @@
 """`examples/annotate_corpus.py`: in process where that is enough, as a command where processes are the point."""
 
+import argparse
+import ast
+import configparser
 import gzip
-import json
 import lzma
 import os
 import random
+import re
 import signal
-import socket
 import subprocess
+import sys
 import time
+import tomllib
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import datasets
+import fsspec
 import pytest
 import running
 from running import ENVIRONMENT, TORCHRUN, load_script, start_and_kill
-from tqdm import tqdm
-from tqdm.std import TqdmDefaultWriteLock
 
-from hf_structure import Parses, parse
+from hf_structure import parse
 from hf_structure.cli import blocks as blocks_module
+from hf_structure.cli import claims as claims_module
+from hf_structure.cli import records as records_module
 from hf_structure.cli.blocks import BlockFolder
 from hf_structure.cli.parse import parse_sources
 from hf_structure.cli.records import open_files
+from hf_structure.parsing import splitting
+from hf_structure.structures.parse import Parse
+from hf_structure.structures.parse_columns import PARSE_COLUMNS, parse_columns
 from hf_structure.text.conllu import read_conllu
 from hf_structure.text.words import split_sentences, tokenize_words
+from hf_structure.training.examples import EXAMPLES, script_path
 
 command = partial(running.command, "annotate_corpus.py")
 
@@ -42,6 +52,10 @@ def options(model: Path, output: Path, *more: str) -> list[str]:
 
 def blocks(output: Path) -> Path:
     return output.with_name(f"{output.name}.blocks")
+
+
+def blocks_of(output: Path) -> list[Path]:
+    return sorted(blocks(output).glob("block-*"))
 
 
 def message_of(run, *arguments) -> str:
@@ -71,19 +85,6 @@ def test_the_same_as_parse(corpus, run, tmp_path, capsys, request, model):
     assert "left out" not in printed.out
     assert f"100%|██████████| {words}/{words} [" in printed.err  # the progress bar
     assert "words/s]" in printed.err
-
-
-@pytest.mark.slow
-def test_tags_of_the_corpus(corpus, run, tmp_path, tagged_g2g_transformer, recwarn):
-    run(corpus / "dev.conllu", *options(tagged_g2g_transformer, tmp_path / "silver.conllu"))
-    assert not [str(warning.message) for warning in recwarn if "part-of-speech" in str(warning.message)]
-    gold, written = (list(read_conllu(file)) for file in (corpus / "dev.conllu", tmp_path / "silver.conllu"))
-    words, tags = [sentence.forms for sentence in gold], [[word.xpos for word in sentence.words] for sentence in gold]
-    trees = [parsed.dependency for parsed in parse(words, tagged_g2g_transformer, tags=tags)]
-    expected = [sentence.with_heads(tree.heads, tree.labels) for sentence, tree in zip(gold, trees, strict=True)]
-    assert written == expected
-    others = parse(words, tagged_g2g_transformer, tags=[["NN"] * len(row) for row in tags])
-    assert trees != [parsed.dependency for parsed in others]
 
 
 def test_other_columns_and_line_ends_stay(corpus, run, tmp_path, structformer):
@@ -127,13 +128,6 @@ def test_long_sentences(run, tmp_path, capsys, structformer):
     assert "2 sentences left out that are too long" in printed
 
 
-def test_longer_than_the_model_allows(run, tmp_path, capsys, g2g_transformer):
-    (tmp_path / "text.txt").write_text("dog " * 100 + "\nthe dog slept\n")
-    run(tmp_path / "text.txt", *options(g2g_transformer, tmp_path / "silver.conllu", "--skip_long"))
-    assert len(list(read_conllu(tmp_path / "silver.conllu"))) == 1
-    assert "1 sentences left out that are too long" in capsys.readouterr().out
-
-
 def test_more_pieces_than_the_model_allows(run, tmp_path, capsys, subword_rng_transformer):
     (tmp_path / "text.txt").write_text("the dog slept\n" + "d" * 600 + "\n")
     arguments = [tmp_path / "text.txt", *options(subword_rng_transformer, tmp_path / "silver.conllu")]
@@ -150,29 +144,31 @@ def test_reads_no_more_than_a_block_ahead_and_makes_no_words_for_others(
     read, written, most, made = 0, 0, 0, 0
 
     def counted(options, open_corpus=script.open_corpus):
-        def records():
+        def records(position=0, read_from=None):
             nonlocal read, most
-            for record in corpus:
+            for record in read_from(position):
                 read += 1
                 most = max(most, read - written)
-                yield partial(make, record)
+                yield record._replace(read=partial(make, record))
 
         corpus = open_corpus(options)
-        corpus_of_records = CountedCorpus(records())
-        corpus_of_records.files, corpus_of_records.fraction = corpus.files, corpus.fraction
-        return corpus_of_records
+        for part in corpus.parts:
+            part.records = partial(records, read_from=part.records)
+        return corpus
 
     def make(record):
         nonlocal made
         made += 1
         return record()
 
-    def write(folder, number, *arguments, write=BlockFolder.write):
+    def write(folder, part, number, *arguments, write=BlockFolder.write):
         nonlocal written
-        written += 4
         if number == 5:
+            list(arguments[0])  # parses the block
             raise OSError("killed")
-        write(folder, number, *arguments)
+        block = write(folder, part, number, *arguments)
+        written += 4
+        return block
 
     arguments = [tmp_path / "text.txt", *options(structformer, tmp_path / "silver.conllu")]
     monkeypatch.setattr(script, "open_corpus", counted)
@@ -182,7 +178,7 @@ def test_reads_no_more_than_a_block_ahead_and_makes_no_words_for_others(
     assert (read, made, most) == (24, 24, 4)
     read = written = made = 0
     run(*arguments)
-    assert (read, made) == (40, 20)
+    assert (read, made) == (20, 20)  # of the 40, the other ones are in complete blocks
 
 
 # Input
@@ -211,29 +207,6 @@ def test_rows(rows, run, tmp_path, monkeypatch, structformer, source, column):
     monkeypatch.chdir(rows)
     run(*source, *options(structformer, tmp_path / "silver.conllu", "--text_column", column, "--block_size", "1"))
     assert [sentence.forms for sentence in read_conllu(tmp_path / "silver.conllu")] == SENTENCES
-
-
-@pytest.mark.parametrize("sentences", [None, "model", "split", "line"])
-def test_sentences(run, tmp_path, tagger, sentences):
-    """Those that the model finds, by default, with the tags that it gives; or others."""
-    text = "It isn't so. He left ok\nHi\n"
-    (tmp_path / "text.txt").write_text(text)
-    (tmp_path / "rows.jsonl").write_text(json.dumps({"text": text}) + "\n")
-    more = [] if sentences is None else ["--sentences", sentences]
-    for name, texts in (("text.txt", text.splitlines()), ("rows.jsonl", [text])):
-        output = tmp_path / f"{name}.conllu"
-        run(tmp_path / name, *options(tagger, output, *more))
-        parses = Parses(parse(texts, tagger, sentences=sentences or "model"))
-        found = [sentence.tokens for sentence in read_conllu(output)]
-        assert found == [sentence.tokens for sentence in read_conllu(parses.to_conllu().splitlines())]
-        assert "isn't" in [token.form for tokens in found for token in tokens if "-" in token.id]
-
-
-def test_a_model_that_finds_no_sentences(run, corpus, tmp_path, structformer):
-    message = message_of(
-        run, corpus / "dev.txt", *options(structformer, tmp_path / "o.conllu", "--sentences", "model")
-    )
-    assert "this StructFormerForMaskedLM finds no sentences" in message
 
 
 def test_rows_of_lines_and_of_another_split(rows, run, tmp_path, structformer):
@@ -296,22 +269,14 @@ def test_lines_of_paragraphs_break_anywhere(tmp_path):
 def test_how_much_of_the_input_is_read(tmp_path, rows):
     """Of several files, half of the input is half of their bytes."""
     for name in ("one.txt", "two.txt"):
-        (tmp_path / name).write_text("the dog slept\n" * 20_000)
+        (tmp_path / name).write_text("the dog slept\n" * 15_000)
     corpus = open_files([str(tmp_path / name) for name in ("one.txt", "two.txt")], "auto", "text")
-    read = [corpus.fraction() for number, _ in enumerate(corpus) if number % 10_000 == 0]
-    assert read == pytest.approx([0, 0.25, 0.5, 0.75], abs=0.05)
+    read = [corpus.fraction(range(i), i, record.end) for i in (0, 1) for record in corpus.parts[i].records()]
+    assert read[7_499::7_500] == pytest.approx([0.25, 0.5, 0.75, 1])
     corpus = open_files([str(rows / "rows.parquet")], "auto", "text")
-    assert [corpus.fraction() for _ in corpus] == [0.2, 0.4, 0.6, 0.8, 1.0]
+    assert [corpus.fraction([], 0, record.end) for record in corpus] == [0.2, 0.4, 0.6, 0.8, 1.0]
     corpus = open_files([str(rows / "rows.jsonl")], "auto", "text")
-    assert [corpus.fraction() for _ in corpus] == [None] * 5
-
-
-class CountedCorpus:
-    def __init__(self, records):
-        self.records = records
-
-    def __iter__(self):
-        return self.records
+    assert [corpus.fraction([], 0, record.end) for record in corpus] == [0] * 5
 
 
 # Going on
@@ -322,11 +287,11 @@ def broken(script, corpus, run, tmp_path, structformer, monkeypatch):
     """Output and command line of a run that broke off in the middle of its third block."""
     arguments = [corpus / "dev.txt", *options(structformer, tmp_path / "silver.conllu")]
 
-    def write(folder, number, text, *counts, write=BlockFolder.write):
+    def write(folder, part, number, *arguments, write=BlockFolder.write):
         if number == 2:
-            (folder.path / "2.0.partial").write_text("1\tthe")
+            (Path(folder.work.path) / ".2.partial").write_text("1\tthe")
             raise OSError("killed")
-        write(folder, number, text, *counts)
+        return write(folder, part, number, *arguments)
 
     with monkeypatch.context() as patch:
         patch.setattr(BlockFolder, "write", write)
@@ -338,13 +303,14 @@ def test_complete_blocks_are_not_parsed_again(
     script, run, corpus, broken, monkeypatch, structformer, tmp_path, capsys
 ):
     output, arguments = broken
-    before = sum(len(sentence.forms) for path in blocks(output).glob("*.conllu") for sentence in read_conllu(path))
-    assert len(list(blocks(output).glob("*.conllu"))) == 2
+    before = sum(len(sentence.forms) for path in blocks_of(output) for sentence in read_conllu(path))
+    assert len(blocks_of(output)) == 2
     parsed = []
 
     def counted(parser, sources):
-        parsed.extend(sources)
-        return parse_sources(parser, sources)
+        for source in sources:
+            parsed.append(source)
+            yield from parse_sources(parser, [source])
 
     monkeypatch.setattr(script, "parse_sources", counted)
     run(*arguments, "--batch_size", "3", "--device", "cpu")
@@ -374,7 +340,7 @@ def test_complete_blocks_are_not_parsed_again(
 )
 def test_refuses_to_go_on_with_other_options(run, broken, change, differs, tmp_path, request):
     output, arguments = broken
-    before = {file: file.read_bytes() for file in blocks(output).iterdir()}
+    before = {file: file.read_bytes() for file in blocks(output).rglob("*.*")}
     if change[0] == "input":
         arguments[0] = tmp_path / "other.txt"
         arguments[0].write_text("the dog slept\n" * 20)
@@ -384,65 +350,8 @@ def test_refuses_to_go_on_with_other_options(run, broken, change, differs, tmp_p
     message = message_of(run, *arguments)
     assert f"of a run with other options ({differs} differ)" in message
     assert "delete that folder" in message
-    assert {file: file.read_bytes() for file in blocks(output).iterdir()} == before
+    assert {file: file.read_bytes() for file in blocks(output).rglob("*.*")} == before
     assert not output.exists()
-
-
-def test_a_child_that_is_killed_keeps_no_lock_of_progress_bars():
-    tqdm.get_lock()  # is made when it is asked for
-    child = running.fork()
-    if child == 0:
-        tqdm.get_lock().acquire()
-        os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(child, 0)
-    for lock in TqdmDefaultWriteLock().locks:  # those of all processes and of all threads
-        assert lock.acquire(True, 10)
-        lock.release()
-
-
-@pytest.mark.slow
-def test_killed_again_and_again(run, corpus, tmp_path, structformer, monkeypatch):
-    output, rng = tmp_path / "silver.conllu", random.Random(0)
-    arguments = [corpus / "train.txt", *options(structformer, output, "--block_size", "5")]
-    for number in range(0, 12, 2):
-        child = running.fork()
-        if child == 0:
-            run_slowly(partial(run, *arguments), monkeypatch)
-        wait_for_blocks(output, number, child)
-        time.sleep(rng.uniform(0, 0.03))
-        os.kill(child, signal.SIGKILL)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-        assert not output.exists()
-    run(*arguments)
-    whole = tmp_path / "whole.conllu"
-    run(arguments[0], *options(structformer, whole, "--block_size", "5"))
-    # A last digit may differ where a process rounds differently.
-    trees = [[(sentence.comments, sentence.heads) for sentence in read_conllu(path)] for path in (output, whole)]
-    assert trees[0] == trees[1]
-    assert len(trees[0]) == 60
-    assert sorted(os.listdir(tmp_path)) == ["silver.conllu", "whole.conllu"]
-
-
-def run_slowly(run, monkeypatch):
-    """Runs in a process that is to be killed: every block takes a while, and the last one is never written."""
-
-    def write(folder, number, *arguments, write=BlockFolder.write):
-        if number == 11:
-            signal.pause()
-        time.sleep(0.02)
-        write(folder, number, *arguments)
-
-    monkeypatch.setattr(BlockFolder, "write", write)
-    try:
-        run()
-    finally:
-        os._exit(1)
-
-
-def wait_for_blocks(output, count, child):
-    while not blocks(output).exists() or len(BlockFolder(str(output)).find()) < min(count, 11):
-        assert os.waitpid(child, os.WNOHANG) == (0, 0), "it has ended"
-        time.sleep(0.001)
 
 
 def test_killed_while_it_joins(run, corpus, tmp_path, structformer, monkeypatch):
@@ -460,40 +369,12 @@ def test_killed_while_it_joins(run, corpus, tmp_path, structformer, monkeypatch)
         patch.setattr(blocks_module.shutil, "rmtree", kill)
         assert message_of(run, *arguments) == "killed"
     written = output.read_bytes()
-    assert len(BlockFolder(str(output)).find()) == 5  # blocks of a run that has ended
+    assert sorted(path.name for path in blocks(output).glob("part-*.conllu")) == ["part-00000-of-00001.conllu"]
     (tmp_path / "other.txt").write_text("the dog slept\n")
     run(tmp_path / "other.txt", *options(structformer, output, "--overwrite"))
     assert len(list(read_conllu(output))) == 1
     run(*arguments, "--overwrite")
     assert output.read_bytes() == written
-
-
-def test_the_second_run_at_once_is_told(run, corpus, tmp_path, structformer, monkeypatch):
-    output, messages = tmp_path / "silver.conllu", []
-    arguments = [corpus / "dev.txt", *options(structformer, output)]
-
-    def write(folder, number, *rest, write=BlockFolder.write):
-        if number == 1:
-            messages.append(message_of(run, *arguments, "--overwrite"))
-        write(folder, number, *rest)
-
-    monkeypatch.setattr(BlockFolder, "write", write)
-    run(*arguments)
-    who = f"process {os.getpid()} on {socket.gethostname()}"
-    assert messages == [f"another run writes to {output} now ({who}): wait until it has ended"]
-    assert len(list(read_conllu(output))) == 20
-
-
-def test_a_folder_that_machines_do_not_share(run, corpus, tmp_path, structformer, monkeypatch):
-    def write(folder, number, *rest, write=BlockFolder.write):
-        if number != 3:
-            write(folder, number, *rest)
-
-    monkeypatch.setattr(blocks_module, "PATIENCE", 0)
-    monkeypatch.setattr(BlockFolder, "write", write)
-    message = message_of(run, corpus / "dev.txt", *options(structformer, tmp_path / "silver.conllu"))
-    assert message.endswith("silver.conllu.blocks is not there: is the folder one that all machines share?")
-    assert len(BlockFolder(str(tmp_path / "silver.conllu")).find()) == 4
 
 
 @pytest.fixture(scope="module")
@@ -529,9 +410,9 @@ def whole(start, line, tmp_path_factory) -> bytes:
 @pytest.mark.slow
 def test_going_on_after_a_kill_gives_the_same_file(start, line, whole, tmp_path):
     killed = tmp_path / "killed.conllu"
-    start_and_kill(command(*line(killed)), blocks(killed), "*.conllu")
+    start_and_kill(command(*line(killed)), blocks(killed), "block-*")
     assert not killed.exists()
-    assert 0 < len(list(blocks(killed).glob("*.conllu"))) < 60
+    assert 0 < len(blocks_of(killed)) < 60
     start(*line(killed))
     assert killed.read_bytes() == whole
 
@@ -543,15 +424,333 @@ def test_two_processes_give_the_same_file(start, line, whole, tmp_path):
     assert (tmp_path / "two.conllu").read_bytes() == whole
 
 
+# Parts and several workers
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Cuts small files into parts too: `dev.txt` into three."""
+    monkeypatch.setattr(records_module, "LEAST", 180)
+
+
+@pytest.fixture
+def expected(run, corpus, tmp_path, structformer):
+    """The output of one process that nothing stops."""
+    run(corpus / "dev.txt", *options(structformer, tmp_path / "expected.conllu"))
+    return (tmp_path / "expected.conllu").read_bytes()
+
+
+def joined(folder: Path, suffix: str = ".conllu") -> bytes:
+    parts = sorted(folder.glob(f"part-*{suffix}"))
+    assert [path.name for path in parts] == [f"part-{i:05d}-of-00003{suffix}" for i in range(3)]
+    return b"".join(path.read_bytes() for path in parts)
+
+
+@pytest.mark.parametrize("form", ["conllu", "conllu.xz"])
+def test_a_folder_of_parts(run, corpus, tmp_path, structformer, small_parts, expected, form, capsys):
+    output = tmp_path / "silver"
+    arguments = [corpus / "dev.txt", *options(structformer, f"{output}/", "--format", form)]
+    run(*arguments)
+    written = joined(output, f".{form}")
+    assert (written if form == "conllu" else lzma.decompress(written)) == expected
+    assert not [name for name in os.listdir(output) if not name.startswith("part-")]
+    states = {path: path.stat().st_mtime_ns for path in output.iterdir()}
+    capsys.readouterr()
+    run(*arguments)  # all is there
+    assert "20 sentences, 153 words\n0 words parsed in " in capsys.readouterr().out
+    assert {path: path.stat().st_mtime_ns for path in output.iterdir()} == states
+    (output / f"part-00001-of-00003.{form}").unlink()
+    run(*arguments)  # but for a part that somebody has removed
+    assert joined(output, f".{form}") == written
+
+
+def test_parquet(run, corpus, tmp_path, tagger, small_parts):
+    """A folder of parts, which `datasets` reads, and one file have a row for each sentence."""
+    for name in ("silver/", "silver.parquet"):
+        arguments = [corpus / "dev.txt", "--input_format", "words", "--format", "parquet"]
+        run(*arguments, *options(tagger, f"{tmp_path}/{name}"))
+    rows = datasets.load_dataset("parquet", data_files=f"{tmp_path}/silver/*.parquet", split="train")
+    assert tuple(rows.column_names) == PARSE_COLUMNS
+    parses = parse([line.split() for line in (corpus / "dev.txt").read_text().splitlines()], tagger, batch_size=4)
+    for name in ("forms", "heads", "upos"):
+        assert rows[name][:] == [parse_columns(each)[name] for each in parses]
+    whole = datasets.load_dataset("parquet", data_files=f"{tmp_path}/silver.parquet", split="train")
+    assert whole.to_list() == rows.to_list()
+    assert not blocks(tmp_path / "silver.parquet").exists()
+
+
+@pytest.mark.parametrize("address", ["folder", "file://", "memory://"])
+def test_shards(run, corpus, tmp_path, structformer, small_parts, expected, address, capsys):
+    """Of input and output that are local, or at an address."""
+    root = str(tmp_path) if address == "folder" else f"{address}{tmp_path}"
+    memory = fsspec.filesystem("memory")
+    memory.pipe_file(f"{tmp_path}/dev.txt", (corpus / "dev.txt").read_bytes())
+    (tmp_path / "dev.txt").write_bytes((corpus / "dev.txt").read_bytes())
+    for shard in ("2/4", "0/4", "3/4"):
+        run(f"{root}/dev.txt", *options(structformer, f"{root}/silver/", "--shard", shard))
+    printed = capsys.readouterr().out
+    assert "silver/: 1 of 3 parts are complete" in printed
+    assert "silver/: 2 of 3 parts are complete" in printed
+    assert "none of the 3 parts of the input is for shard 3/4" in printed
+    run(f"{root}/dev.txt", *options(structformer, f"{root}/silver/", "--shard", "1/4"))
+    assert "silver/: 20 sentences, 153 words" in capsys.readouterr().out
+    if address == "memory://":
+        (tmp_path / "silver").mkdir()
+        for path in memory.glob(f"{tmp_path}/silver/*"):
+            (tmp_path / "silver" / Path(path).name).write_bytes(memory.cat_file(path))
+    assert joined(tmp_path / "silver") == expected
+
+
+def test_one_file_at_an_address(run, corpus, structformer, small_parts, expected, capsys):
+    memory = fsspec.filesystem("memory")
+    memory.pipe_file("/one/dev.txt.gz", gzip.compress((corpus / "dev.txt").read_bytes()))
+    run("memory://one/dev.txt.gz", *options(structformer, "memory://one/silver.conllu"))
+    assert memory.cat_file("/one/silver.conllu") == expected.replace(b"dev.txt", b"dev.txt.gz", 1)
+    assert "silver.conllu is on a store without claims: this process parses all" in capsys.readouterr().out
+    assert [info["name"] for info in memory.ls("/one")] == ["/one/dev.txt.gz", "/one/silver.conllu"]
+    arguments = ["memory://one/dev.txt.gz", *options(structformer, "memory://one/silver.conllu")]
+    assert "exists already" in message_of(run, *arguments)
+    arguments[0] = "memory://one/none.txt"
+    assert "none.txt" in message_of(run, *arguments, "--overwrite")
+
+
+def slowly(monkeypatch, log: Path, seconds: float = 0.05):
+    """Makes every block take a while, and notes it."""
+
+    def write(folder, part, number, *arguments, write=BlockFolder.write):
+        time.sleep(seconds)
+        block = write(folder, part, number, *arguments)
+        with log.open("a") as file:
+            file.write(f"{os.getpid()} {part} {number}\n")
+        return block
+
+    monkeypatch.setattr(BlockFolder, "write", write)
+
+
+def in_a_child(run, *arguments) -> int:
+    child = running.fork()
+    if child == 0:
+        try:
+            run(*arguments)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return child
+
+
+@pytest.mark.parametrize("name", ["silver.conllu", "silver/"])
+def test_two_workers_share_the_parts(run, corpus, tmp_path, structformer, expected, monkeypatch, name):
+    monkeypatch.setattr(records_module, "LEAST", 50)
+    slowly(monkeypatch, tmp_path / "log")
+    arguments = [corpus / "dev.txt", *options(structformer, f"{tmp_path}/{name}", "--block_size", "1")]
+    children = [in_a_child(run, *arguments) for _ in range(2)]
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+    noted = [line.split() for line in (tmp_path / "log").read_text().splitlines()]
+    assert {worker for worker, _, _ in noted} == set(map(str, children))
+    assert len(noted) == len({(part, number) for _, part, number in noted}) == 20
+    files = sorted((tmp_path / "silver").glob("*")) if name == "silver/" else [tmp_path / name]
+    found = [sentence for file in files for sentence in read_conllu(file)]
+    assert [sentence.forms for sentence in found] == [line.split() for line in (corpus / "dev.txt").open()]
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["same machine", "another machine"])
+def test_a_worker_is_killed_that_holds_a_part(
+    run, corpus, tmp_path, structformer, small_parts, expected, monkeypatch, is_known
+):
+    """Its complete blocks are kept, and another worker goes on: at once, or when the claim has expired."""
+    slowly(monkeypatch, tmp_path / "log", 0)
+    output = tmp_path / "silver.conllu"
+    arguments = [corpus / "dev.txt", *options(structformer, output, "--expiry", "1")]
+    child = running.fork()
+    if child == 0:
+        monkeypatch.setattr(BlockFolder, "finish", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        in_a_child(run, *arguments)
+        run(*arguments)
+    os.waitpid(child, 0)
+    before = (tmp_path / "log").read_text().splitlines()
+    assert before
+    if not is_known:
+        monkeypatch.setattr(claims_module, "has_ended", lambda _: False)
+    run(*arguments)
+    assert output.read_bytes() == expected
+    noted = [tuple(line.split()[1:]) for line in (tmp_path / "log").read_text().splitlines()]
+    assert len(noted) == len(set(noted)), "a block was parsed twice"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["silver.conllu", "silver/"])
+def test_workers_killed_at_random(run, corpus, tmp_path, structformer, small_parts, expected, monkeypatch, name):
+    """Two at a time, again and again, until those that nobody kills finish the rest"""
+    rng = random.Random(0)
+    arguments = [corpus / "dev.txt", *options(structformer, f"{tmp_path}/{name}", "--block_size", "2")]
+    with monkeypatch.context() as patch:
+        slowly(patch, tmp_path / "log")
+        for _ in range(6):
+            children = [in_a_child(run, *arguments) for _ in range(2)]
+            time.sleep(rng.uniform(0, 0.3))
+            for child in children:
+                with suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+    with suppress(FileExistsError):  # all was done before
+        run(*arguments)
+    files = sorted((tmp_path / "silver").glob("*")) if name == "silver/" else [tmp_path / name]
+    found = [sentence for file in files for sentence in read_conllu(file)]
+    whole = read_conllu(expected.decode().splitlines())
+    assert [(each.metadata["text"], each.heads) for each in found] == [
+        (each.metadata["text"], each.heads) for each in whole
+    ]
+
+
+@pytest.mark.parametrize("name", ["text.txt", "text.conllu", "rows.parquet", "rows.jsonl"])
+def test_a_restart_reads_one_block_again(run, tmp_path, structformer, monkeypatch, name):
+    """After a kill at 90% of a part of 40 sentences in blocks of 4"""
+    lines = [f"the dog slept in {number}" for number in range(40)]
+    (tmp_path / "text.txt").write_text("".join(f"{line}\n" for line in lines))
+    words = "".join(f"{i}\t{{}}{i}" + "\t_" * 8 + "\n" for i in (1, 2))
+    (tmp_path / "text.conllu").write_text("".join(words.format(line, line) + "\n" for line in "abcdefgh" * 5))
+    rows = datasets.Dataset.from_dict({"text": lines})
+    rows.to_parquet(str(tmp_path / "rows.parquet"))
+    rows.to_json(str(tmp_path / "rows.jsonl"))
+    read = []
+
+    def read_source(record, call=records_module.Record.__call__):
+        read.append(record.end)
+        return call(record)
+
+    monkeypatch.setattr(records_module.Record, "__call__", read_source)
+    if name.startswith("text"):
+        # Their lines are not even read from the disk.
+        iterate = records_module._Lines.__iter__
+        monkeypatch.setattr(
+            records_module._Lines, "__iter__", lambda self: (read.append(line) or line for line in iterate(self))
+        )
+    arguments = [tmp_path / name, *options(structformer, tmp_path / "silver.conllu")]
+
+    def write(folder, part, number, parses, counts, write=BlockFolder.write):
+        if number == 9:
+            list(parses)
+            raise OSError("killed")
+        return write(folder, part, number, parses, counts)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BlockFolder, "write", write)
+        assert message_of(run, *arguments) == "killed"
+    before = len(read)
+    run(*arguments)
+    assert len(list(read_conllu(tmp_path / "silver.conllu"))) == 40
+    assert len(read) - before == before // 10
+
+
+@pytest.mark.parametrize("sentences", ["split", pytest.param("model", marks=pytest.mark.slow)])
+def test_a_row_that_is_a_book(run, tmp_path, tagger, monkeypatch, sentences):
+    """It is parsed in windows, with what it gives at once; memory holds few of its sentences."""
+    monkeypatch.setattr(records_module, "LONG", 200)
+    monkeypatch.setattr(splitting, "AHEAD", 1)
+    monkeypatch.setattr(blocks_module, "BUFFERED", 16)
+    book = "The dog slept near a cat. It's late\n\nA bird hears it. " * 60
+    datasets.Dataset.from_dict({"text": [book, "The end."]}).to_parquet(str(tmp_path / "book.parquet"))
+    created = written = most = 0
+
+    def counted(parser, sources):
+        nonlocal created, most
+        for parses in parse_sources(parser, sources):
+            created += len(parses)
+            most = max(most, created - written)
+            yield parses
+
+    def to_conllu(parsed, *arguments, to_conllu=Parse.to_conllu, **options):
+        nonlocal written
+        written += 1
+        return to_conllu(parsed, *arguments, **options)
+
+    script = load_script("annotate_corpus")
+    monkeypatch.setattr(script, "parse_sources", counted)
+    monkeypatch.setattr(Parse, "to_conllu", to_conllu)
+    output = tmp_path / "silver.conllu"
+    running.run_main(
+        script, tmp_path / "book.parquet", *options(tagger, output, "--sentences", sentences, "--batch_size", "1")
+    )
+    assert most < 100
+    written_text = output.read_text()
+    monkeypatch.undo()
+    run(tmp_path / "book.parquet", *options(tagger, tmp_path / "whole.conllu", "--sentences", sentences))
+    found, whole = list(read_conllu(output)), list(read_conllu(tmp_path / "whole.conllu"))
+    # A last digit of a probability may differ in another batch.
+    assert [(each.metadata["text"], each.begins_paragraph, each.heads) for each in found] == [
+        (each.metadata["text"], each.begins_paragraph, each.heads) for each in whole
+    ]
+    assert written_text.count("# newdoc") == 2
+    assert len(found) >= 180
+
+
+def test_shards_of_an_array_and_of_launched_processes(script, monkeypatch):
+    shard_of = script.shard_of
+    none, array = argparse.Namespace(shard=None), argparse.Namespace(shard="array")
+    assert shard_of(none) is None
+    with pytest.raises(ValueError, match="--shard array is for the tasks of a Slurm array"):
+        shard_of(array)
+    for name, value in (("ID", "7"), ("MIN", "5"), ("COUNT", "4")):
+        monkeypatch.setenv(f"SLURM_ARRAY_TASK_{name}", value)
+    assert shard_of(array) == (2, 4)
+    assert shard_of(none) is None  # tasks claim parts
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "10")  # --array=5,7,9,10
+    with pytest.raises(ValueError, match="--shard 5/4: give I/N"):
+        shard_of(array)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    assert shard_of(none) == (1, 2)
+    assert shard_of(argparse.Namespace(shard="0/3")) == (0, 3)
+
+
+def test_its_header_names_what_it_imports():
+    """`uv run` reads the header (PEP 723)."""
+    text = (EXAMPLES / script_path("annotate_corpus.py")).read_text()
+    header = re.match(r"# /// script\n((?:#(?: .*)?\n)+?)# ///\n", text)
+    found = tomllib.loads("".join(line[2:] for line in header[1].splitlines(keepends=True)))
+    assert found == {"requires-python": ">=3.11", "dependencies": ["hf_structure[train,tables]"]}
+    setup = configparser.ConfigParser()
+    setup.read(EXAMPLES.parent / "setup.cfg")
+    given = setup["options"]["install_requires"] + "".join(
+        setup["options.extras_require"][e] for e in ("train", "tables")
+    )
+    given = {re.split("[<>=]", line)[0] for line in given.split()}
+    statements = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = {getattr(node, "module", None) or node.names[0].name for node in statements}
+    assert {name.split(".")[0] for name in names} - sys.stdlib_module_names - {"hf_structure"} <= given
+
+
 # Errors
+
+
+@pytest.mark.parametrize("shard", ["4/4", "5/4", "x/4", "-1/4", "0/0", "1", "1/"])
+def test_impossible_shards(run, corpus, tmp_path, structformer, shard):
+    arguments = [corpus / "dev.txt", *options(structformer, tmp_path / "silver.conllu", f"--shard={shard}")]
+    assert message_of(run, *arguments).startswith(f"--shard {shard}: give I/N, shard I of N, with I from 0 to N - 1")
+    assert not blocks(tmp_path / "silver.conllu").exists()
+
+
+@pytest.mark.parametrize(
+    ("output", "more", "message"),
+    [
+        ("silver.conllu", ["--format", "parquet"], "silver.conllu does not end in .parquet, its --format"),
+        ("dev.txt/", [], "dev.txt/ is a file, not a folder"),
+        ("made", [], "made is a folder, not a file: a folder for parts ends in /"),
+        ("nowhere://silver/", [], "nowhere"),
+    ],
+    ids=["format", "file", "folder", "address"],
+)
+def test_impossible_outputs(run, corpus, tmp_path, structformer, monkeypatch, output, more, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "made").mkdir()
+    (tmp_path / "dev.txt").write_text("the dog slept\n")
+    assert message in message_of(run, corpus / "dev.txt", *options(structformer, output, *more))
 
 
 @pytest.mark.parametrize(
     ("name", "content", "more", "message"),
     [
-        ("none.txt", None, [], "No such file"),
         ("empty.txt", "\n \n", [], "no sentences"),
-        ("bad.conllu", "1\tdog\n\n", [], "bad.conllu:1: 2 tab-separated columns instead of 10"),
         ("bytes.txt", b"the dog\n\xff\n", [], "bytes.txt:2: not UTF-8 text"),
         (
             "nbsp.conllu",
@@ -559,14 +758,12 @@ def test_two_processes_give_the_same_file(start, line, whole, tmp_path):
             [],
             "nbsp.conllu:1: word 1",
         ),
-        ("text.txt", "the dog\n", ["--model", "nothing"], "no model 'nothing'"),
         ("text.txt", "the dog\n", ["--beam_size", "2"], "searches without a beam"),
-        ("text.txt", "the dog\n", ["--device", "nowhere"], "cannot compute on the device 'nowhere'"),
         ("text.txt", "the dog\n", ["--output", "text.txt"], "to be read and written at once"),
         ("text.txt", "the dog\n", ["--output", "."], "is a folder"),
         ("-", None, [], "standard input cannot be read again"),
     ],
-    ids=["none", "empty", "conllu", "bytes", "word", "model", "beam", "device", "same", "folder", "stdin"],
+    ids=["empty", "bytes", "word", "beam", "same", "folder", "stdin"],
 )
 def test_errors(run, tmp_path, monkeypatch, structformer, name, content, more, message):
     monkeypatch.chdir(tmp_path)
@@ -585,11 +782,12 @@ def test_keeps_what_is_there(run, corpus, tmp_path, structformer):
     assert len(list(read_conllu(tmp_path / "silver.conllu"))) == 2
 
 
-def test_a_full_disk_is_named(run, corpus, tmp_path, structformer, monkeypatch):
+@pytest.mark.parametrize("function", ["_write", "_join"])
+def test_a_full_disk_is_named(run, corpus, tmp_path, structformer, monkeypatch, function):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", fail)
+    monkeypatch.setattr(blocks_module, function, fail)
     output = tmp_path / "silver.conllu"
     message = message_of(run, corpus / "dev.txt", *options(structformer, output))
     assert message == f"[Errno 28] No space left on device: '{output}'"
@@ -604,12 +802,3 @@ def test_code_of_the_model_is_run_if_it_is_trusted(run, script, corpus, tmp_path
     more = ["--trust_remote_code"] if trust else []
     message = message_of(run, corpus / "dev.txt", *options(structformer, tmp_path / "silver.conllu", *more))
     assert message == f"asked with {trust}"
-
-
-def test_help(run, capsys):
-    with pytest.raises(SystemExit) as ended:
-        run("--help")
-    assert ended.value.code == 0
-    printed = capsys.readouterr().out
-    assert "accelerate launch examples/annotate_corpus.py" in printed
-    assert "--skip_long" in printed

@@ -2,9 +2,9 @@ import runpy
 from pathlib import Path
 
 import pytest
-import torch
+from tiny_models import new_udgn
 
-from hf_structure import UDGNConfig, UDGNForMaskedLM, build_word_tokenizer, parse
+from hf_structure import build_word_tokenizer, parse
 
 EXAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "demo.py"))
 
@@ -12,11 +12,7 @@ EXAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "demo.py")
 @pytest.fixture
 def folder(tmp_path) -> Path:
     tokenizer = build_word_tokenizer(["the", "old", "man", "walked", "she", "gave", "what", "did"])
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "parser_num_layers": 1}
-    UDGNForMaskedLM(UDGNConfig(vocab_size=len(tokenizer), **sizes)).save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
-    return tmp_path / "model"
+    return new_udgn(tmp_path / "model", tokenizer)
 
 
 def test_prints_trees_and_draws_them(folder, tmp_path, capsys):
@@ -36,17 +32,7 @@ def test_prints_trees_and_draws_them(folder, tmp_path, capsys):
 def test_the_page_names_models_and_shows_the_k_best(folder, tmp_path, capsys):
     page = tmp_path / "page.html"
     other = folder.rename(tmp_path / "<other>")
-    arguments = [
-        "--models",
-        str(other),
-        str(other),
-        "-k",
-        "2",
-        "--sentences",
-        "The man walked.",
-        "--output",
-        str(page),
-    ]
+    arguments = [*f"--models {other} {other} -k 2 --output {page} --sentences".split(), "The man walked."]
     EXAMPLE["main"](arguments)
     html = page.read_text(encoding="utf-8")
     assert html.count("<svg") == 4

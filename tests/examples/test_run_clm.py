@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 import shutil
 import subprocess
 import zlib
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 import running
 import torch
-from running import ENVIRONMENT, EXAMPLES, TORCHRUN, load_script, losses, results, start_and_kill, step_of
+from running import ENVIRONMENT, EXAMPLES, TORCHRUN, load_script, losses, results, step_of
 from safetensors.torch import load_file
 from tokenizers import ByteLevelBPETokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
@@ -418,15 +417,6 @@ def resumable(corpus: Path, base_model: Path, output_dir: Path, epochs: int = 3)
     ]
 
 
-@pytest.mark.slow
-def test_killed_run_goes_on_with_the_same_losses(corpus, base_model, run, tmp_path):
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    run(*resumable(corpus, base_model, whole, epochs=8))
-    start_and_kill(command(*resumable(corpus, base_model, killed, epochs=8)), killed)
-    run(*resumable(corpus, base_model, killed, epochs=8))
-    assert_same_run(whole, killed)
-
-
 def test_stopped_run_goes_on_with_the_same_losses(corpus, base_model, run, tmp_path):
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     run(*resumable(corpus, base_model, whole))
@@ -436,17 +426,6 @@ def test_stopped_run_goes_on_with_the_same_losses(corpus, base_model, run, tmp_p
         file.unlink()
     run(*resumable(corpus, base_model, stopped))
     assert_same_run(whole, stopped)
-
-
-@pytest.mark.slow
-def test_stops_early_and_stays_stopped(corpus, run, tmp_path):
-    arguments = [*training(corpus, tmp_path, epochs=30), "--early_stopping_patience", "1", "--learning_rate", "1.0"]
-    run(*arguments)
-    assert 2 <= len(losses(tmp_path, "eval_loss")) < 30
-    before, checkpoints = results(tmp_path), set(tmp_path.glob("checkpoint-*"))
-    run(*arguments)
-    assert set(tmp_path.glob("checkpoint-*")) == checkpoints
-    assert results(tmp_path)["eval_loss"] == pytest.approx(before["eval_loss"])
 
 
 @pytest.mark.parametrize(
@@ -485,14 +464,6 @@ def test_two_processes_learn_what_one_does(corpus, base_model, run, tmp_path):
         assert results(two)[f"eval_{name}"] == pytest.approx(results(two / "x")[f"eval_{name}"], rel=1e-4)
 
 
-@pytest.mark.slow
-def test_half_precision(corpus, run, tmp_path):
-    run(*training(corpus, tmp_path, epochs=2), "--bf16")
-    assert losses(tmp_path, "eval_loss")[-1] < losses(tmp_path)[0]
-    parameters = AutoModelForCausalLM.from_pretrained(tmp_path).parameters()
-    assert {parameter.dtype for parameter in parameters} == {torch.float32}
-
-
 # Options
 
 CONFIGS = sorted(path for name in ("gilt", "pushdown") for path in EXAMPLES.glob(f"configs/{name}*.json"))
@@ -512,25 +483,16 @@ def test_published_configurations(corpus, base_model, run, tmp_path, config):
     assert all(getattr(saved, name) == value for name, value in content["model"].items() if name not in small)
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
-def test_options_of_published_configurations(script, monkeypatch, config):
-    arguments = ["--train_file", "x.conllu", "--validation_file", "y.conllu", "--output_dir", "z", "--use_cpu"]
-    monkeypatch.setattr("sys.argv", ["run_clm.py", "--config", str(config), *arguments, "--max_tokens", "77"])
-    *parsed, _ = script.parse_arguments()
-    values = {name: value for args in parsed for name, value in vars(args).items()}
-    assert values["max_tokens"] == 77  # the command line is stronger than the file
-    for name, value in json.loads(config.read_text())["options"].items():
-        assert name == "max_tokens" or values[name] == value
-    if config.stem.endswith(("-bllip", "-gpt2")):  # of the paper: sentences of a step
-        assert values["max_sentences"] * values["gradient_accumulation_steps"] == 64
-
-
 def test_baselines_share_the_configuration(corpus, run, tmp_path):
     config = EXAMPLES / "configs" / "gilt-treebank.json"
     small = json.dumps({**SMALL, "intermediate_size": 16})
     arguments = ["--model_type", "transformer-xl", "--config", config, "--config_overrides", small]
     run(*arguments, *files(corpus, tmp_path, epochs=1))
     assert AutoConfig.from_pretrained(tmp_path).graph_layers == 0
+
+
+TREES = ["--train_file", "train.conllu", "--validation_file", "train.conllu"]
+GILT = ["--model_type", "gilt", *TREES]
 
 
 @pytest.mark.slow
@@ -544,32 +506,17 @@ def test_trains_with_noise_on_embeddings(corpus, run, tmp_path, model_type):
     assert any((first[name] != second[name]).any() for name in first)
 
 
-TREES = ["--train_file", "train.conllu", "--validation_file", "train.conllu"]
-GILT = ["--model_type", "gilt", *TREES]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "--train_file is needed to train"),
-        (["--train_file", "a.conllu"], "--validation_file is needed"),
         (TREES, "--model_type, --base_model, --model_name_or_path or a --config"),
         (["--model_type", "udgn", *TREES], "there is no model family 'udgn': choose one of gilt"),
         (["--model_type", "transformer-xl", "--base_model", "gpt2", *TREES], "give --model_type gilt, pushdown or"),
         (["--model_type", "gilt", "--train_file", "a.txt", "--validation_file", "a.txt"], "hold no dependency graphs"),
         ([*GILT, "--annotation", "enhanced"], "no enhanced heads"),
-        ([*GILT, "--config_overrides", '{"hiden_size": 3}'], "gilt has no settings hiden_size"),
-        ([*GILT, "--config_overrides", '{"hidden_size": 3}'], "no multiple of num_attention_heads 8"),
-        ([*GILT, "--graph_layers", "40"], "40 graph layers in a model of 16 layers"),
-        ([*GILT, "--graph_layers", "3,16"], "list layers from 0 to 15, each once"),
         ([*GILT, "--graph_layers", "3;7"], "--graph_layers 3;7: give a number of layers, or the numbers of some"),
-        ([*GILT, "--bogus", "3"], "unknown options: --bogus 3"),
         ([*GILT, "--tokenizer_name", "words"], "a causal model reads subwords, unigram or bpe"),
         ([*TREES, "--base_model", "x", "--tokenizer_name", "bpe"], "--tokenizer_name bpe is for a new model"),
-        ([*GILT, "--vocab_size", "-4"], "--vocab_size must be at least 1, not -4"),
-        ([*GILT, "--vocab_size", "5"], "vocab_size must be at least 9, for 5 characters"),
-        ([*GILT, "--max_length", "1"], "no training sentence has at most 1 words"),
-        (["--model_name_or_path", "nonsense", *TREES], "no model 'nonsense'"),
     ],
 )
 def test_wrong_commands(run, tmp_path, monkeypatch, arguments, message):
@@ -588,25 +535,6 @@ def test_base_model_with_a_smaller_vocabulary_than_the_tokenizer(corpus, base_mo
     GPT2LMHeadModel(GPT2Config(vocab_size=100, **BASE)).save_pretrained(tmp_path / "base")
     with pytest.raises(ValueError, match=r"the tokenizer has .* tokens, but the model 100"):
         run(*grafting(corpus, tmp_path / "base", tmp_path / "run", 2))
-
-
-def test_errors_are_one_line(run, script, tmp_path, monkeypatch):
-    arguments = ["--train_file", "missing.conllu", "--validation_file", "y.conllu", "--output_dir", tmp_path]
-    monkeypatch.setattr(script, "main", partial(scripts.run, script.main, "run_clm.py"))
-    with pytest.raises(SystemExit) as error:
-        run("--model_type", "gilt", "--use_cpu", *arguments)
-    assert error.value.code == "run_clm.py: missing.conllu: No such file or directory"
-
-
-def test_help_begins_with_our_options(run, capsys):
-    with pytest.raises(SystemExit):
-        run("--help")
-    text = capsys.readouterr().out
-    assert "accelerate launch examples/run_clm.py --model_type gilt \\\n" in text
-    names = ("config", "model_type", "train_file", "base_learning_rate")
-    places = [re.search(rf"^  --{name}[ ,]", text, re.MULTILINE).start() for name in names]
-    assert places == sorted(places)
-    assert "Highest learning rate of AdamW. (default: 0.00015)" in " ".join(text.split())
 
 
 # Text that is streamed

@@ -189,16 +189,8 @@ def test_effects_of_entropies(run, gilt, items, tmp_path):
 
 def test_a_single_item_has_no_error(run, gpt2, tmp_path, capsys):
     pandas.DataFrame(ITEMS[:2]).to_csv(tmp_path / "one.tsv", sep="\t", index=False)
-    command = [
-        "--model",
-        gpt2,
-        "--items",
-        tmp_path / "one.tsv",
-        "--region_mark",
-        "|",
-        "--output_dir",
-        tmp_path / "runs",
-    ]
+    files = ["--items", tmp_path / "one.tsv", "--output_dir", tmp_path / "runs"]
+    command = ["--model", gpt2, *files, "--region_mark", "|"]
     run(*command, "--contrast", "path=ambiguous,clear")
     row = results(tmp_path / "runs", "3", gpt2.name)
     assert row["effect_error"] is None

@@ -9,7 +9,7 @@ import datasets
 import pytest
 import running
 import torch
-from running import load_script, start_and_kill
+from running import load_script
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from hf_structure import score
@@ -182,18 +182,6 @@ def test_a_data_set_with_configurations(run, gpt2, data, tmp_path, monkeypatch):
     assert results(tmp_path / "from_hub")["paradigms"] == results(tmp_path / "from_files")["paradigms"]
 
 
-@pytest.mark.slow
-def test_goes_on_after_a_kill(run, gilt, data, tmp_path):
-    options = ["--model", str(gilt), "--data", str(data), "--beam_size", "2", "--output_dir", str(tmp_path / "killed")]
-    start_and_kill(command(*options), tmp_path / "killed", "paradigms/*.json")
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "killed").glob("paradigms/*.json")}
-    assert 0 < len(before) <= 5
-    run(*options)
-    assert {path: path.stat().st_mtime_ns for path in before} == before
-    run(*options[:-1], tmp_path / "whole")
-    assert results(tmp_path / "killed") == results(tmp_path / "whole")
-
-
 def test_goes_on_with_copies_of_the_same_files(run, script, gilt, data, tmp_path, monkeypatch):
     options = ["--beam_size", 1, "--output_dir", tmp_path / "out"]
     run("--model", gilt, "--data", data, *options)
@@ -213,15 +201,6 @@ def test_does_not_go_on_with_another_beam(run, gilt, data, tmp_path):
         run("--model", gilt, "--data", data, "--beam_size", 2, "--output_dir", tmp_path)
 
 
-def test_given_data(data_dir):
-    paradigms = read_pairs(str(data_dir / "blimp"), PRESETS["blimp"])
-    assert len(paradigms) == 67
-    assert [len(pairs) for pairs in paradigms.values()] == [100] * 67
-    first = paradigms["npi_present_1"][0]
-    assert [len(variant.text.split()) for variant in (first.good, *first.bad)] == [6, 6]
-    assert first.groups == ("npi_present_1", "npi_licensing", "semantics")
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -232,15 +211,12 @@ def test_given_data(data_dir):
         ),
         (json.dumps(made_pairs("npi")[0] | {"sentence_bad": " "}), "bad.jsonl:2: sentence_bad is ' ', not text"),
         (json.dumps(made_pairs("npi")[0] | {"field": None}), "bad.jsonl:2: field is None, not text"),
-        (json.dumps(made_pairs("npi")[0] | {"linguistics_term": ""}), "bad.jsonl:2: linguistics_term is '', not"),
-        (json.dumps(made_pairs("npi")[0] | {"sentence_good": 3}), "bad.jsonl:2: sentence_good is 3, not text"),
-        ("[" * 100_000, "bad.jsonl:2: JSON that is nested too deeply"),
         (
             json.dumps(made_pairs("npi")[0] | {"sentence_good": "\ud800"}),
             "bad.jsonl:2: .*: character 1 of .* lone surr",
         ),
     ],
-    ids=["json", "fields", "empty", "null", "nothing", "number", "deep", "surrogate"],
+    ids=["json", "fields", "empty", "null", "surrogate"],
 )
 def test_wrong_items(run, gpt2, tmp_path, line, message):
     (tmp_path / "bad.jsonl").write_text(json.dumps(made_pairs("npi")[0]) + "\n" + line + "\n")

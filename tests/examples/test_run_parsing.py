@@ -2,7 +2,6 @@
 
 import json
 import random
-import re
 import shutil
 import subprocess
 import sys
@@ -28,7 +27,6 @@ from running import (
 )
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-from torch.testing import assert_close
 from transformers import AutoConfig, AutoTokenizer, BertConfig, BertModel, PreTrainedTokenizerFast
 
 from hf_structure import G2GTransformerForParsing, RNGTransformerForParsing, parse
@@ -223,16 +221,6 @@ def test_learning_rates(treebank, encoder, script, run, tmp_path, monkeypatch, c
     assert new == {f"g2g_transformer.layers.0.attention.{kind}_relations.weight" for kind in ("key", "value")}
 
 
-@pytest.mark.slow
-def test_warms_up_and_decays(treebank, run, tmp_path):
-    run(*training(treebank, tmp_path, epochs=2, rate=0.01), "--warmup_steps", "0.5")
-    rates = losses(tmp_path, "learning_rate")
-    steps, middle = len(rates), (len(rates) + 1) // 2
-    assert rates == pytest.approx(
-        [0.01 * (k / middle if k < middle else (steps - k) / (steps - middle)) for k in range(steps)]
-    )
-
-
 @of_every_family
 def test_without_labels(treebank, family, run, tmp_path):
     run(*training(treebank, tmp_path, family=family), "--no_labels")
@@ -268,14 +256,6 @@ def test_tags(treebank, family, run, tmp_path):
     right, wrong = (results(tmp_path / name, "test")["test_las"] for name in ("right", "wrong"))
     assert right == pytest.approx(results(tmp_path / "run")["eval_las"])
     assert right > wrong
-
-
-@pytest.mark.slow
-@of_one_family
-def test_bf16(treebank, family, run, tmp_path):
-    run(*training(treebank, tmp_path, epochs=4, family=family), "--bf16", *SMALL_BATCHES)
-    assert losses(tmp_path)[-1] < 0.6 * losses(tmp_path)[0]
-    assert {weight.dtype for weight in load_file(tmp_path / "model.safetensors").values()} == {torch.float32}
 
 
 # Refinement
@@ -396,17 +376,6 @@ def test_sentences_left_out_are_counted(mixed, run, tmp_path, caplog, options, t
     ]
 
 
-@pytest.mark.slow
-def test_crossing_arcs_need_swap(tmp_path, run):
-    crossing = ConlluSentence.from_words(["a", "b", "c", "d"], [3, 4, 0, 3], ["nsubj", "obj", "root", "det"])
-    for name in ("train", "dev"):
-        write_conllu([crossing] * 24, tmp_path / f"{name}.conllu")
-    with pytest.raises(ValueError, match="train: 24 of 24 sentences left out; 24: its tree is not projective"):
-        run(*training(tmp_path, tmp_path / "without"))
-    run(*training(tmp_path, tmp_path / "with", epochs=8), "--use_swap", *SMALL_BATCHES)
-    assert results(tmp_path / "with")["eval_las"] == 1
-
-
 def test_labels_that_were_not_seen_in_training_are_never_right(treebank, run, tmp_path):
     run(*training(treebank, tmp_path / "run"))
     for label in ("unseen", "_"):
@@ -427,31 +396,6 @@ def assert_same_run(first: Path, second: Path) -> None:
     for name in SCORES:
         assert losses(second, f"eval_{name}") == pytest.approx(losses(first, f"eval_{name}"), rel=1e-5)
         assert results(second)[f"eval_{name}"] == pytest.approx(results(first)[f"eval_{name}"], rel=1e-5)
-
-
-@pytest.mark.slow
-@of_every_family
-def test_killed_run_goes_on_with_the_same_losses(treebank, family, run, tmp_path):
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    run(*training(treebank, whole, epochs=8, family=family))
-    start_and_kill(command(*training(treebank, killed, epochs=8, family=family)), killed)
-    run(*training(treebank, killed, epochs=8, family=family))
-    assert_same_run(whole, killed)
-    first, second = (load_file(folder / "model.safetensors") for folder in (whole, killed))
-    assert_close(second, first, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.slow
-@of_one_family
-def test_accumulated_batches_learn_what_whole_ones_do(treebank, family, run, tmp_path):
-    exact = dict.fromkeys(("hidden_dropout", "attention_dropout"), 0.0)
-    exact["decoder_dropout" if family == "rng_transformer" else "classifier_dropout"] = 0.0
-    for name, max_tokens in (("whole", "4096"), ("parts", "64")):
-        options = ["--max_tokens", max_tokens, "--gradient_accumulation_steps", "99"]
-        run(*training(treebank, tmp_path / name, epochs=2, family=family, **exact), *options)
-    assert len(losses(tmp_path / "whole")) == len(losses(tmp_path / "parts")) == 2  # one step an epoch
-    first, second = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "parts"))
-    assert_close(second, first, rtol=1e-3, atol=1e-4)
 
 
 def test_goes_on_from_the_last_complete_checkpoint(treebank, encoder, run, tmp_path):
@@ -520,20 +464,6 @@ def test_two_processes_learn_what_one_does(treebank, family, run, tmp_path):
 CONFIGS = sorted([*EXAMPLES.glob("configs/g2g*.json"), *EXAMPLES.glob("configs/rng*.json")])
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
-def test_options_of_published_configurations(script, monkeypatch, config):
-    arguments = ["--train_file", "x.conllu", "--validation_file", "y.conllu", "--output_dir", "z", "--use_cpu"]
-    monkeypatch.setattr("sys.argv", ["run_parsing.py", "--config", str(config), *arguments, "--max_tokens", "77"])
-    *parsed, settings = script.parse_arguments()
-    values = {name: value for part in parsed for name, value in vars(part).items()}
-    content = json.loads(config.read_text())
-    assert values["max_tokens"] == 77  # the command line is stronger than the file
-    for name, value in content["options"].items():
-        assert name == "max_tokens" or values[name] == value
-    for name, value in content["model"].items():
-        assert name == "model_type" or settings[name] == value
-
-
 def test_columns_of_a_configuration_can_be_left_out(script, monkeypatch):
     arguments = ["--train_file", "x.conllu", "--validation_file", "y.conllu", "--output_dir", "z", "--use_cpu"]
     arguments += ["--config", "rngt-en", "--columns", "--use_lexicon", "False"]
@@ -566,7 +496,6 @@ TREES = ["--train_file", "train.conllu", "--validation_file", "dev.conllu"]
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "--train_file is needed to train"),
         ([*TREES, "--model_type", "rng_transformer", "--use_swap"], "--use_swap is for a g2g_transformer"),
         (
             [*TREES, "--config", "udgn.json"],
@@ -575,9 +504,6 @@ TREES = ["--train_file", "train.conllu", "--validation_file", "dev.conllu"]
         ([*TREES, "--encoder", "x", "--tokenizer_name", "bpe"], "--tokenizer_name is for a parser from scratch"),
         ([*TREES, "--model_name_or_path", "x", "--use_swap"], "--use_swap is for a new parser"),
         ([*TREES, "--model_name_or_path", "x", "--encoder", "y"], "--encoder is for a new parser"),
-        ([*TREES, "--model_name_or_path", "nonsense"], "no model 'nonsense'"),
-        ([*TREES, "--config_overrides", '{"hiden_size": 3}'], "g2g_transformer has no settings hiden_size"),
-        ([*TREES, "--config_overrides", '{"composition": "first"}'], "composition"),
         ([*TREES, "--use_tags"], "no part-of-speech tags: leave --use_tags out"),
         ([*TREES, "--punctuation_by", "tags"], "the sentence has no tags"),
         ([*TREES, "--max_length", "1"], "train: 3 of 3 sentences left out; 3: more than 1 words"),
@@ -593,11 +519,8 @@ TREES = ["--train_file", "train.conllu", "--validation_file", "dev.conllu"]
             ["--train_file", "bare.conllu", "--validation_file", "dev.conllu"],
             "bare.conllu: words without a head, in e",
         ),
-        (["--train_file", "broken.conllu", "--validation_file", "dev.conllu"], "broken.conllu:1: 2 tab-separated"),
         ([*TREES, "--label_smoothing_factor", "0.1"], "--label_smoothing_factor is for language models"),
         ([*TREES, "--num_layers", "3"], "--num_layers has no effect without --encoder"),
-        ([*TREES, "--bogus", "3"], "unknown options: --bogus 3"),
-        ([*TREES, "--max_tokens", "0"], "--max_tokens must be at least 1, not 0"),
     ],
 )
 def test_wrong_commands(run, tmp_path, monkeypatch, arguments, message):
@@ -605,7 +528,6 @@ def test_wrong_commands(run, tmp_path, monkeypatch, arguments, message):
     sentence = str(ConlluSentence.from_words(["a", "dog"], [2, 0], ["det", "root"]))
     Path("udgn.json").write_text('{"model": {"model_type": "udgn"}}')
     Path("text.txt").write_text("a dog\n" * 3)
-    Path("broken.conllu").write_text("1\ta\n\n")
     Path("bare.conllu").write_text("1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n\n")
     Path("trees.mrg").write_text("(S (DT a) (NN dog))\n")
     for name in ("train", "dev"):
@@ -614,19 +536,6 @@ def test_wrong_commands(run, tmp_path, monkeypatch, arguments, message):
         run(*arguments, "--output_dir", "out", "--use_cpu")
     assert "\n" not in str(error.value)
     assert not list(tmp_path.glob("out/checkpoint-*"))
-
-
-def test_help_begins_with_our_options(run, capsys):
-    with pytest.raises(SystemExit):
-        run("--help")
-    text = capsys.readouterr().out
-    assert (
-        "accelerate launch examples/run_parsing.py --model_type rng_transformer" in text
-    )  # as it stands in the docstring
-    names = ("config", "encoder", "train_file", "seed", "new_learning_rate")
-    places = [re.search(rf"^  --{name}[ ,]", text, re.MULTILINE).start() for name in names]
-    assert places == sorted(places)
-    assert "Highest learning rate of the others. (default: 0.0003)" in " ".join(text.split())
 
 
 # Columns, treebanks, sentence starts

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import running
 import torch
-from running import load_script, start_and_kill
+from running import load_script
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from hf_structure import score
@@ -236,20 +236,6 @@ def test_refuses_to_go_on_with_other_options(run, gilt, suites, broken, change, 
     assert not (output / "results.json").exists()
 
 
-@pytest.mark.slow
-def test_going_on_after_a_kill(run, gpt2, tmp_path):
-    suites, output = (
-        write_suites(tmp_path / "made", *(made_suite(f"mine{i}") for i in range(200))),
-        tmp_path / "killed",
-    )
-    start_and_kill(command(*line(gpt2, suites, output)), output, "suites/*.json")
-    assert not (output / "results.json").exists()
-    assert 0 < len(list((output / "suites").glob("*.json"))) < 200
-    for folder in (output, tmp_path / "whole"):
-        run(*line(gpt2, suites, folder))
-    assert read(output / "results.json") == read(tmp_path / "whole" / "results.json")
-
-
 # Errors
 
 
@@ -261,10 +247,7 @@ def test_going_on_after_a_kill(run, gpt2, tmp_path):
         (["--suites", "made", "copy"], "two suites have the name 'mine'"),
         (["--suites", "wrong.json"], "wrong.json: item 1 has no region 9 in condition 'match', at character 1 of"),
         (["--only", "npi_none", "mvrr"], "there is no suite npi_none: there are center_embed, fgd_pp, mine"),
-        (["--model", "nothing"], "no model 'nothing'"),
         (["--beam_size", "2"], "leave beam_size out"),
-        (["--raw", "--word_tokenizer", "spaces"], "leave word_tokenizer out"),
-        (["--device", "nowhere"], "cannot compute on the device 'nowhere'"),
     ],
     ids=lambda value: "-".join(value[:2]) if isinstance(value, list) else "",
 )
@@ -285,15 +268,6 @@ def test_a_sentence_that_is_too_long(run, gpt2, tmp_path):
     with pytest.raises(ValueError, match=r"suite mine, 'The cats end end .* are too many for the model"):
         run(*line(gpt2, write_suites(tmp_path / "made", suite), tmp_path / "sg"))
     assert not (tmp_path / "sg" / "results.json").exists()
-
-
-def test_help(run, capsys):
-    with pytest.raises(SystemExit) as ended:
-        run("--help")
-    assert ended.value.code == 0
-    printed = capsys.readouterr().out
-    assert "python examples/run_sg.py --model gilt-en" in printed
-    assert '"circuits": {"Agreement"' in printed
 
 
 def test_results_are_written_after_their_table(script, run, gpt2, suites, tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from outside import answers, evaluations
-from tiny_models import GRAPHS, TINY, new_gpt2, randomise, save
+from tiny_models import GRAPHS, TINY, new_gpt2, new_udgn, randomise, save
 from torch.testing import assert_close
 from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer, BertConfig, BertModel, pipeline
 from transformers.dynamic_module_utils import get_imports
@@ -81,8 +81,7 @@ ASKED = {name: pytest.param(name, marks=[pytest.mark.slow] * (name not in OFTEN)
 def udgn(tmp_path_factory) -> Path:
     """Folder of a tiny random UDGN over words."""
     tokenizer = build_word_tokenizer(["the", "old", "cat", "dogs", "saw"])
-    model = UDGNForMaskedLM(UDGNConfig(vocab_size=len(tokenizer), parser_num_layers=1, **TINY))
-    return save(randomise(model), tokenizer, tmp_path_factory.mktemp("udgn"))
+    return new_udgn(tmp_path_factory.mktemp("udgn"), tokenizer)
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from tiny_models import save
+
 from hf_structure import UDGNConfig, UDGNForMaskedLM, build_word_tokenizer
 
 WORDS = ["the", "cat", "sleeps", "chased", "mouse", "that"]
@@ -11,6 +13,4 @@ SIZES = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
 def new_parser(folder: Path) -> Path:
     """A folder with a UDGN of random weights and its tokenizer."""
     tokenizer = build_word_tokenizer(WORDS)
-    UDGNForMaskedLM(UDGNConfig(vocab_size=len(tokenizer), **SIZES)).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return save(UDGNForMaskedLM(UDGNConfig(vocab_size=len(tokenizer), **SIZES)), tokenizer, folder)

@@ -12,6 +12,7 @@ A tensor on the device is a [`FakeTensor`], which holds its values, `raw`, on th
 come to [`compute`]; so do those that make a tensor from nothing, which torch dispatches by their device.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
@@ -26,6 +27,20 @@ INDEXING = {"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_
 # What makes a tensor in several steps, the last of which changes its shape, or as `torch.tensor` does.
 BY_NAME = ("_to_copy", "arange", "arange.start", "arange.start_step", "eye", "eye.m")
 SETTINGS = {"float64": False}
+# What makes the host wait for numbers: it asks for them, or for the shape of a result that depends on them.
+WAITING = {
+    "aten::_local_scalar_dense",
+    "aten::bincount",
+    "aten::equal",
+    "aten::is_nonzero",
+    "aten::masked_select",
+    "aten::nonzero",
+    "aten::_unique",
+    "aten::_unique2",
+    "aten::unique_consecutive",
+    "aten::unique_dim",
+}
+SYNCHRONISATIONS: Counter[str] = Counter()  # so far, by operation
 
 
 class FakeTensor(torch.Tensor):
@@ -46,6 +61,7 @@ class FakeTensor(torch.Tensor):
         return f"{self.raw!r} on {self.device}"
 
     def tolist(self):
+        SYNCHRONISATIONS["tolist"] += 1
         return self.raw.tolist()
 
     def data_ptr(self):
@@ -83,6 +99,8 @@ def compute(operation: Any, *args: Any, **kwargs: Any) -> Any:
         if is_fake(device):
             device = torch.device(NAME, device.index or 0)
             kwargs["device"] = "cpu"
+    if is_fake(source) and waits(operation, args, device):
+        SYNCHRONISATIONS[operation._schema.name] += 1
     if is_fake(source) and kwargs.get("dtype") == torch.float64 and not SETTINGS["float64"]:
         raise TypeError(f"{source} has no float64: move a tensor to the CPU before it is converted")
     kwargs.pop("pin_memory", None)
@@ -94,6 +112,16 @@ def compute(operation: Any, *args: Any, **kwargs: Any) -> Any:
     if not is_fake(device):
         return result
     return convert(result, partial(FakeTensor, device=device))
+
+
+def waits(operation: Any, args: Any, device: torch.device) -> bool:
+    """Whether the host waits for an operation on the device: it also does where numbers come to the CPU."""
+    name = operation._schema.name
+    if name in COPIES:
+        return not is_fake(args[0].device if name == "aten::copy_" else device)
+    if name in INDEXING:
+        return any(index is not None and index.dtype == torch.bool for index in args[1])
+    return name in WAITING
 
 
 def device_of(operation: Any, args: Any, kwargs: Any) -> torch.device:
@@ -136,7 +164,10 @@ def _lstm(self: torch.nn.LSTM, inputs: torch.Tensor, state: Any = None) -> Any:
         state = (inputs.new_zeros(self.num_layers * (1 + self.bidirectional), batch, self.hidden_size),) * 2
     own = next(self.parameters()).device
     assert {inputs.device, *(part.device for part in state)} == {own}
+    waited = SYNCHRONISATIONS.copy()
     inputs, state, weights = convert((inputs, list(state), self._flat_weights), torch.Tensor.cpu)
+    SYNCHRONISATIONS.clear()
+    SYNCHRONISATIONS.update(waited)  # an accelerator that has LSTMs copies nothing
     options = (self.bias, self.num_layers, self.dropout, self.training, self.bidirectional, self.batch_first)
     output, hidden, cell = torch._VF.lstm(inputs, state, weights, *options)
     return output.to(own), (hidden.to(own), cell.to(own))

@@ -29,6 +29,7 @@ from transformers.models.gpt_neox.modeling_gpt_neox import apply_rotary_pos_emb 
 
 from hf_structure.modules.structured_lm.backbones import layers_of
 from hf_structure.modules.structured_lm.structure_cache import StructureCache
+from hf_structure.modules.structured_lm.transformer_xl import RelativeAttention, sinusoids
 
 SIZES = {"vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 GROUPED = {**SIZES, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 24, "pad_token_id": 1}
@@ -140,23 +141,17 @@ class StructureBattery(ModelBattery):
 
 class GraftBattery:
     """
-    Grafts under the battery of their family, which comes after this class, but for what backbones of transformers
-    start with, name and save. `parts` are the sizes that are not the backbone's.
+    Grafts on GPT-2 under the battery of their family, which comes after this class, but for what backbones of
+    transformers start with, name and save. `parts` are the sizes that are not the backbone's. Others differ in their
+    attention: each is compared with `literal_attention`, gradients included, and padded, cached and saved.
     """
 
     parts: dict
     dropout = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop", "attention_dropout", "hidden_dropout"), 0.3)
-
-    def graft_on(self, backbone: str) -> None:
-        self.backbone = backbone
-        joint = {"gpt2": ["c_attn"], "gpt_neox": ["query_key_value"]}
-        self.lora_targets = joint.get(backbone, ["q_proj", "k_proj", "v_proj"])
-        if backbone == "opt":  # the same for all keys, which nothing rotates: it does not change their softmax
-            name = "model.backbone.decoder.layers.{}.self_attn.k_proj.bias"
-            self.without_effect = tuple(map(name.format, range(2)))
+    lora_targets = ["c_attn"]
 
     def config(self, **settings) -> PreTrainedConfig:
-        base = copy.deepcopy(SOURCES[self.backbone]().config)
+        base = copy.deepcopy(SOURCES["gpt2"]().config)
         base.update({**dict.fromkeys(self.dropout, 0.0), "tie_word_embeddings": True, "use_cache": False, **settings})
         return self.base_class.config_class(base_config=base, **self.parts)
 
@@ -206,6 +201,62 @@ def literal_attention(
     names = ("c_proj", "dense", "out_proj", "o_proj")
     output = next(getattr(attention, name) for name in names if hasattr(attention, name))
     return output(torch.einsum("bhkj,bjhd->bkhd", weights, value).flatten(2))
+
+
+def literal_relative_attention(
+    attention: RelativeAttention, hidden: torch.Tensor, added: torch.Tensor, kwargs: dict, to_content: bool
+) -> torch.Tensor:
+    """
+    Attention of a Transformer-XL with `added` `(batch_size, queries, keys, hidden_size)` to what keys of content, or
+    of relative positions, are made of.
+    """
+    batch, length, width = hidden.shape
+
+    def split(states: torch.Tensor) -> torch.Tensor:
+        return states.unflatten(-1, (-1, attention.head_dim))
+
+    u, v = (kwargs[name].squeeze(1) for name in ("content_bias", "position_bias"))
+    query, key, value = split(attention.query(hidden)), attention.key(hidden), split(attention.value(hidden))
+    distance = (torch.arange(length).unsqueeze(1) - torch.arange(length)).abs()
+    relative = sinusoids(distance, width).to(hidden.dtype).expand(batch, -1, -1, -1)
+    content = key.unsqueeze(1).expand(-1, length, -1, -1)
+    if to_content:
+        content = content + attention.key(added)
+    else:
+        relative = relative + added
+    scores = torch.einsum("bkhd,bkjhd->bhkj", query + u, split(content))
+    scores = scores + torch.einsum("bkhd,bkjhd->bhkj", query + v, split(attention.position_key(relative)))
+    future = torch.ones(length, length, dtype=torch.bool).triu(1)
+    weights = (scores * attention.head_dim**-0.5).masked_fill(future, -torch.inf).softmax(-1)
+    return attention.output(torch.einsum("bhkj,bjhd->bkhd", weights, value).flatten(2))
+
+
+def attention_arguments(model: PreTrainedModel, hidden: torch.Tensor, implementation: str) -> dict:
+    """What the attention of a backbone is called with, for states `(batch_size, length, hidden_size)`."""
+    backbone, length = model.model.backbone, hidden.shape[1]
+    future = torch.ones(length, length, dtype=torch.bool).triu(1)
+    mask = torch.zeros(1, 1, length, length).double().masked_fill(future, torch.finfo(torch.double).min)
+    if hasattr(backbone, "content_bias"):
+        names = ("content_bias", "position_bias")
+        return {"attention_mask": mask, **{name: getattr(backbone, name) for name in names}}
+    arguments = {"attention_mask": mask if implementation == "eager" else None}
+    if hasattr(backbone, "rotary_emb"):
+        arguments["position_embeddings"] = backbone.rotary_emb(hidden, torch.arange(length).unsqueeze(0))
+    return arguments
+
+
+def assert_same_with_gradients(fast: torch.Tensor, slow: torch.Tensor, weights: list[torch.Tensor]) -> None:
+    """Two ways to compute the same are equal, as are their gradients."""
+    assert_close(fast, slow, atol=1e-6, rtol=1e-5)  # softmax and rotation are in single precision
+    weighting = torch.randn_like(fast)
+    found, expected = (
+        torch.autograd.grad((output * weighting).sum(), weights, allow_unused=True, retain_graph=True)
+        for output in (fast, slow)
+    )
+    for one, other in zip(found, expected, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            assert_close(one, other, atol=1e-5, rtol=1e-5)
 
 
 def change_rows(cache: Cache, change: str) -> torch.LongTensor:

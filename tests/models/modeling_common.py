@@ -8,20 +8,25 @@ import json
 import os
 import pickle
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from accelerate import cpu_offload, disk_offload
+from accelerate import FullyShardedDataParallelPlugin, cpu_offload, disk_offload
+from accelerate.utils.fsdp_utils import fsdp2_prepare_model
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors import safe_open
 from safetensors.torch import save_file
 from tiny_models import randomise
+from torch import distributed
+from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor import DTensor
 from torch.testing import assert_close
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter, tree_map
 from transformers import (
-    MODEL_MAPPING,
     AutoConfig,
     PreTrainedConfig,
     PreTrainedModel,
@@ -81,6 +86,25 @@ def gradients(model: PreTrainedModel, batch: dict, **kwargs) -> dict[str, torch.
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 
+class OperationCounter(TorchDispatchMode):
+    """Counts the operations of torch."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += 1
+        return function(*args, **(kwargs or {}))
+
+
+def operations(model: PreTrainedModel, batch: dict) -> int:
+    """Number of operations of torch in a training step."""
+    with OperationCounter() as counter:
+        gradients(model, batch)
+    return counter.count
+
+
 def without_gradient(model: PreTrainedModel, batch: dict) -> tuple[str, ...]:
     """Names of the parameters whose gradient is zero, or what rounding leaves of it: from weights that matter."""
     reached = gradients(randomise(model, std=0.3).train(), batch)
@@ -125,6 +149,27 @@ def assert_on_device(outputs: Any, device: str) -> None:
     devices = {tensor.device for tensor in tree_iter(outputs) if isinstance(tensor, torch.Tensor)}
     kinds = {str(each if ":" in device else each.type) for each in devices}
     assert kinds == {device}
+
+
+def assert_sharded_by_layers(model: PreTrainedModel) -> None:
+    """
+    FSDP, as accelerate applies it, shards all parameters, and the layers that the model names one by one. Of the two
+    processes one is not there, which is enough to share parameters out, not to gather them.
+    """
+    plugin = FullyShardedDataParallelPlugin(
+        fsdp_version=2, auto_wrap_policy="transformer_based_wrap", cpu_ram_efficient_loading=False
+    )
+    state = SimpleNamespace(fsdp_plugin=plugin)
+    distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    try:
+        fsdp2_prepare_model(SimpleNamespace(state=state, mixed_precision="no", is_main_process=True), model)
+        assert all(isinstance(parameter, DTensor) for parameter in model.parameters())
+    finally:
+        distributed.destroy_process_group()
+    parts = [module for module in model.modules() if isinstance(module, FSDPModule)]
+    classes = {each.__name__ for part in parts for each in type(part).__mro__}
+    assert set(model._no_split_modules) <= classes
+    assert all(module in parts for module in model.modules() if isinstance(module, GradientCheckpointingLayer))
 
 
 class ModelBattery:
@@ -256,18 +301,6 @@ class ModelBattery:
             assert_close(load_state_dict(file), model.state_dict(), rtol=0, atol=0)
             torch.save(model, file, _use_new_zipfile_serialization=is_zip)
             self.assert_same_outputs(model, torch.load(file, weights_only=False), rtol=0, atol=0)
-
-    def test_subclass_of_what_auto_model_gives(self, tmp_path):
-        model = self.model()
-        model.save_pretrained(tmp_path)
-
-        class Copy(MODEL_MAPPING[type(model.config)]):
-            pass
-
-        attention = {"attn_implementation": model.config._attn_implementation}  # this is not saved
-        loaded, info = Copy.from_pretrained(tmp_path, output_loading_info=True, **attention)
-        assert not info["missing_keys"]
-        self.assert_same_outputs(model.base_model, loaded, rtol=0, atol=0)
 
     def test_base_weights_load_into_the_head_class(self, tmp_path):
         base = self.model("base_class")
@@ -649,6 +682,10 @@ class ModelBattery:
         loaded = type(model).from_pretrained(tmp_path, device_map=places, **settings)
         assert any(parameter.is_meta for parameter in loaded.parameters())
         self.assert_same_outputs(model, loaded, atol=1e-5, rtol=1e-4)
+
+    @both_classes
+    def test_layers_are_sharded_one_by_one(self, kind):
+        assert_sharded_by_layers(self.model(kind))
 
     @pytest.mark.parametrize("name", ["sdpa", "flash_attention_2", "flex_attention", "nonsense"])
     def test_models_are_loaded_with_the_attention_that_they_have(self, name, tmp_path):

@@ -7,7 +7,7 @@ from grafts import MORE, shapes_of_a_search
 from test_modeling_gilt import BACKBONES, WORD_OF_TOKEN, batch_of, sentences, tiny_config, tiny_model
 from torch.testing import assert_close
 
-from hf_structure import GiLTForCausalLM
+from hf_structure import GiLTConfig, GiLTForCausalLM
 from hf_structure.algorithms import beam
 from hf_structure.algorithms.graph import new_arcs
 from hf_structure.models.gilt.beam_search_gilt import GraphHypotheses
@@ -149,9 +149,7 @@ def test_sentences_of_other_forms(word_ids):
     assert_is_the_literal_beam(model, torch.arange(4, 4 + len(word_ids)), word_ids, 4)
 
 
-@pytest.mark.parametrize(
-    "settings", [{"graph_features": ["depth"]}, {"scorer_diagonal": True}, {"max_feature_value": 9}]
-)
+@pytest.mark.parametrize("settings", [{"graph_features": ["depth"]}, {"max_feature_value": 9}])
 def test_other_settings(settings):
     model = sure_model(max_new_arcs=2, num_hidden_layers=3, graph_layers=2, **settings)
     assert_is_the_literal_beam(model, torch.arange(4, 12), [0, 1, 1, 2, 3, 3, 4, 0], 5)
@@ -239,9 +237,10 @@ def test_a_beam_of_one_is_greedy(backbone):
 
 @pytest.mark.parametrize("layer", [0, 2], ids=["embeddings", "last"])
 @pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2", "qwen3"])
-def test_the_scorer_reads_the_states_of_a_full_pass(backbone, layer):
+def test_the_scorer_reads_the_states_of_a_full_pass(backbone, layer, monkeypatch):
     """The last layer's are those after the last norm."""
-    model = sure_model(backbone, max_new_arcs=2, scorer_middle_layer=layer)
+    monkeypatch.setattr(GiLTConfig, "scorer_layers", (layer, 1))
+    model = sure_model(backbone, max_new_arcs=2)
     assert_is_the_literal_beam(model, torch.arange(4, 12), [0, 1, 1, 2, 3, 3, 4, 0], 5)
 
 

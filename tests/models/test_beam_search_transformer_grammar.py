@@ -24,7 +24,7 @@ SMALL = {
     "plm-mask": {"labels": ["A", "B"], "max_open": 2},
     "tg": {"labels": ["A", "B"], "max_open": 2},
     "dtg": {},
-    "arcs": {"one_derivation": False},
+    "arcs": {},
 }
 SMALL[GRAFT] = SMALL["plm"]
 SMALLEST = {kind: {"labels": None, "max_open": 2} for kind in ("plm", "plm-mask", "tg")}

@@ -17,7 +17,7 @@ from transformers.generation import (
 from transformers.generation.streamers import BaseStreamer
 
 from hf_structure import GiLTForCausalLM, encode_subwords, train_subword_tokenizer
-from hf_structure.algorithms.graph import new_arcs, replay
+from hf_structure.algorithms.graph import new_arcs
 from hf_structure.models.gilt.cache_gilt import GraphCache
 from hf_structure.models.gilt.generation_gilt import GraphWriter, cut, token_kinds
 from hf_structure.text.tokenization import number_words
@@ -212,18 +212,6 @@ def test_generation_goes_on_from_its_own_cache():
 
 
 # Sampling
-
-
-@torch.no_grad()
-def test_samples_are_those_of_the_seed():
-    model = writer()
-    outputs = []
-    for seed in (1, 1, 2):
-        torch.manual_seed(seed)
-        outputs.append(generate(model, [[BOS, 8], [BOS, 5]], 12, do_sample=True, top_p=0.95, temperature=1.5))
-    assert torch.equal(outputs[0].sequences, outputs[1].sequences)
-    assert torch.equal(outputs[0].graphs, outputs[1].graphs)
-    assert not torch.equal(outputs[0].sequences, outputs[2].sequences)
 
 
 @torch.no_grad()
@@ -491,13 +479,6 @@ def test_logits_processors_see_text_and_scores_of_each_text():
     assert len(set(plain)) < len(plain)
 
 
-@torch.no_grad()
-def test_without_return_dict_there_are_tokens_alone():
-    model = writer()
-    with_dict = generate(model, [BOS, 8], 6).sequences
-    assert torch.equal(generate(model, [BOS, 8], 6, return_dict_in_generate=False), with_dict)
-
-
 @pytest.mark.parametrize("backbone", ["transformer_xl", "gpt2"])
 @torch.no_grad()
 def test_without_a_graph_nothing_changes(backbone):
@@ -554,10 +535,6 @@ def test_kinds_of_tokens():
 
 
 # Caches
-
-
-def grown(model: GiLTForCausalLM, prompts: list[list[int]], tokens: int = 6) -> GraphCache:
-    return generate(model, prompts, tokens).cache
 
 
 def cached_state(cache: GraphCache) -> dict[str, torch.Tensor]:
@@ -629,22 +606,6 @@ def test_a_cropped_cache_goes_on_with_other_words():
     assert_close(counts, fresh_counts, atol=1e-4, rtol=1e-4)
 
 
-@torch.no_grad()
-def test_arcs_between_old_words_never_change():
-    model = writer()
-    long = generate(model, [BOS, 8], 20).graphs[0]
-    for tokens in (3, 7, 12):
-        short = generate(model, [BOS, 8], tokens).graphs[0]
-        assert torch.equal(long[: len(short), : len(short)], short)
-
-
-@torch.no_grad()
-def test_distances_of_grown_graphs():
-    cache = grown(writer(), [[BOS, 8], [BOS, 5]], 40)
-    arcs = cut_to(cache.graphs.arcs, cache)
-    assert torch.equal(cut_to(cache.graphs.distances, cache), replay(arcs, cache.features)[1].distances)
-
-
 # Refused
 
 
@@ -672,12 +633,6 @@ def test_distances_of_grown_graphs():
 def test_what_cannot_be_generated(options, message):
     with pytest.raises(ValueError, match=message):
         generate(writer(), [BOS, 8], 5, **options)
-
-
-def test_the_usual_cache_may_be_asked_for():
-    options = [generate(writer(), [BOS, 8], 5, **each) for each in ({}, {"cache_implementation": "dynamic"})]
-    assert torch.equal(options[0].sequences, options[1].sequences)
-    assert torch.equal(options[0].graphs, options[1].graphs)
 
 
 def test_prompts_that_begin_with_a_word():

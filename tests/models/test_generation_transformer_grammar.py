@@ -36,10 +36,10 @@ def listed(actions: torch.Tensor) -> list[list[int]]:
 def check_greedy(model, ids: torch.Tensor, words: torch.Tensor, actions: torch.Tensor, prompt: int) -> int:
     """In one full pass, every action and token after a prompt is the likeliest; how many actions there are."""
     reading = model.model.read(model.get_input_embeddings()(ids), None, words, actions, None, False)
-    predicted = model.predict(reading.outputs.last_hidden_state[0], reading.legal[0])
+    predicted = model.predict(reading.outputs.last_hidden_state[0], reading.replay.legal[0])
     count = 0
     for token in range(prompt, ids.shape[1]):
-        starts = reading.tape.starts[0, token].tolist()
+        starts = reading.replay.starts[0, token].tolist()
         (chosen,) = listed(actions[0, token : token + 1])
         for slot, action in enumerate(chosen):
             assert int(predicted.kinds[starts[slot] - 1].argmax()) == action + 1
@@ -171,5 +171,5 @@ def test_sampled_actions_are_those_of_the_model():
     reading = model.model.read(
         model.get_input_embeddings()(torch.tensor([[2]])), None, None, torch.full((1, 1, 1), -1), None, False
     )
-    kinds = model.predict(reading.outputs.last_hidden_state[0, 0], reading.legal[0, 0]).kinds.softmax(-1)
+    kinds = model.predict(reading.outputs.last_hidden_state[0, 0], reading.replay.legal[0, 0]).kinds.softmax(-1)
     assert_close(torch.bincount(first, minlength=3)[:3] / 2000, kinds[1:4], atol=0.04, rtol=0)

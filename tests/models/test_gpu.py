@@ -1,6 +1,7 @@
 """What is made on another device than the CPU is what is made there; test_fake_device.py is for machines without."""
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 import torch
 from accelerate.state import AcceleratorState
 from grafts import StructureBattery
-from modeling_common import DEVICE, assert_on_device, collate, needs_gpu
+from modeling_common import DEVICE, assert_on_device, collate, gradients, needs_gpu
 from test_modeling_g2g_transformer import TestG2GTransformer as G2GTransformer
 from test_modeling_gilt import TestGiLT as GiLT
 from test_modeling_gilt import TestGraftedGiLT as GraftedGiLT
@@ -20,19 +21,18 @@ from test_modeling_transformer_grammar import TestTransformerGrammar as Transfor
 from test_modeling_udgn import TestUDGN as UDGN
 from test_trainers import masker, sentences, tiny_model, tiny_parser, trees
 from tiny_models import (
-    TINY,
     new_g2g_transformer,
     new_gilt,
     new_pushdown,
     new_rng_transformer,
     new_structformer,
     new_transformer_grammar,
-    randomise,
-    save,
+    new_udgn,
     unigram_tokenizer,
 )
 from torch.testing import assert_close
-from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase, TrainingArguments
+from torch.utils._pytree import tree_map
+from transformers import AutoModelForCausalLM, PreTrainedModel, TrainingArguments
 
 from hf_structure import (
     G2GTransformerForParsing,
@@ -41,7 +41,6 @@ from hf_structure import (
     ParsingCollator,
     RNGTransformerForParsing,
     UDGNConfig,
-    UDGNForMaskedLM,
     UDGNForSequenceClassification,
     build_word_tokenizer,
     parse,
@@ -49,6 +48,7 @@ from hf_structure import (
 )
 from hf_structure.algorithms import float64
 from hf_structure.corpora.tasks import Task
+from hf_structure.models.transformer_grammar.annotation_transformer_grammar import replay_batch
 from hf_structure.probing.head_types import head_types
 from hf_structure.text.conllu import ConlluSentence
 from hf_structure.training.trainers.masked_lm import MaskedLMTrainer
@@ -60,11 +60,6 @@ if DEVICE == "fake":
 pytestmark = needs_gpu
 SENTENCES = [["a", "cat", "chased", "dogs"], ["dogs", "slept"], ["cat"]]
 CLOSE = {"rtol": 1e-3, "atol": 1e-4}
-
-
-def new_udgn(folder: Path, tokenizer: PreTrainedTokenizerBase) -> Path:
-    config = UDGNConfig(vocab_size=len(tokenizer), parser_num_layers=1, **TINY)
-    return save(randomise(UDGNForMaskedLM(config)), tokenizer, folder)
 
 
 PARSERS = {
@@ -244,6 +239,33 @@ BATTERIES: dict[type, dict] = {battery: {} for battery in FAMILIES}
 BATTERIES[StructFormer] = {"relation_activation": "ones"}
 
 
+def synchronisations(battery: type, lengths: tuple[int, ...]) -> dict[str, int]:
+    """How often the host waits for the device in a training step, by operation."""
+    tests: Any = battery()
+    tests.kind = "tg"
+    if isinstance(tests, GraftedGiLT):
+        tests.graft_on("gpt2")
+    tests.examples = partial(tests.examples, lengths=lengths)
+    model = tests.model(**BATTERIES[battery]).train()
+    batch = tests.inputs(model)
+    if battery is TransformerGrammar:
+        batch["word_ids"] = torch.zeros_like(batch["input_ids"])
+        batch |= replay_batch(model.config, batch)
+    batch = tree_map(lambda value: value.to(DEVICE), batch)
+    model.to(DEVICE)
+    fake_device.SYNCHRONISATIONS.clear()
+    gradients(model, batch)
+    return dict(fake_device.SYNCHRONISATIONS)
+
+
+@pytest.mark.skipif(DEVICE != "fake", reason="a GPU does not count them")
+@pytest.mark.parametrize("battery", BATTERIES)
+def test_long_sentences_make_the_host_wait_no_more_often(battery):
+    found = synchronisations(battery, (4, 2))
+    assert found == synchronisations(battery, (2, 1))
+    assert sum(found.values()) <= 9, found
+
+
 @pytest.mark.skipif(DEVICE != "fake" and torch.cuda.device_count() < 2, reason="needs two GPUs")
 @pytest.mark.filterwarnings("ignore:The following device_map keys do not match any submodules:UserWarning")
 @pytest.mark.parametrize("battery", BATTERIES)
@@ -251,8 +273,6 @@ BATTERIES[StructFormer] = {"relation_activation": "ones"}
 def test_layers_on_two_devices(battery, tmp_path):
     tests: Any = battery()
     tests.kind = "tg"
-    if isinstance(tests, GraftedGiLT):
-        tests.graft_on("gpt2")
     model = tests.model(**BATTERIES[battery])
     batch = tests.inputs(model)
     beam = {"beam_size": 2} if isinstance(tests, StructureBattery) else {}

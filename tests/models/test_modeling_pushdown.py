@@ -9,22 +9,26 @@ from grafts import (
     SOURCES,
     GraftBattery,
     StructureBattery,
+    assert_same_with_gradients,
+    attention_arguments,
     change_cache,
     let_structures_matter,
     literal_attention,
+    literal_relative_attention,
     source,
 )
 from huggingface_hub.errors import StrictDataclassClassValidationError
-from modeling_common import gradients
+from modeling_common import gradients, operations
 from tiny_models import randomise_biases
 from torch.testing import assert_close
 from transformers import AutoModel, AutoModelForCausalLM, DynamicCache
 
 from hf_structure import PushdownLMConfig, PushdownLMForCausalLM
 from hf_structure.algorithms.attachments import spans_to_attachments
-from hf_structure.algorithms.stack import replay_stacks
+from hf_structure.algorithms.stack import Stacks, replay_stacks
 from hf_structure.models.pushdown.cache_pushdown import StackCache
 from hf_structure.models.pushdown.modeling_pushdown import PushdownLMModel
+from hf_structure.models.pushdown.replay_pushdown import replay_texts
 from hf_structure.modules.structured_lm.backbones import attention_modules
 from hf_structure.modules.structured_lm.tape_attention import TapeLookup
 from hf_structure.modules.structured_lm.transformer_xl import sinusoids
@@ -125,33 +129,16 @@ class TestPushdownLM(StructureBattery):
 class TestGraftedPushdownLM(GraftBattery, TestPushdownLM):
     parts = PARTS
 
-    @pytest.fixture(autouse=True, params=["gpt2", "qwen3"])
-    def _backbone(self, request):
-        self.graft_on(request.param)
-
 
 # Against the paper
 
 
 def literal_attention_of_depths(backbone: str, attention, hidden, tapes, keys, kwargs) -> torch.Tensor:
     """Eq. 6 with the depth embedding of every pair of tokens added to the state of the key, `(B, L, L, D)`."""
-    _, length, width = hidden.shape
     depths = keys.depths[tapes.clamp(max=3)]  # d[W_k[j]]
-    if backbone != "transformer_xl":
-        return literal_attention(backbone, attention, hidden, depths, kwargs.get("position_embeddings"))
-
-    def split(states: torch.Tensor) -> torch.Tensor:
-        return states.unflatten(-1, (-1, attention.head_dim))
-
-    u, v = (kwargs[name].squeeze(1) for name in ("content_bias", "position_bias"))
-    query, value = split(attention.query(hidden)), split(attention.value(hidden))
-    scores = torch.einsum("bkhd,bkjhd->bhkj", query + u, split(attention.key(hidden.unsqueeze(1) + depths)))
-    distance = (torch.arange(length).unsqueeze(1) - torch.arange(length)).abs()
-    relative = split(attention.position_key(sinusoids(distance, width).to(hidden.dtype)))
-    scores = scores + torch.einsum("bkhd,kjhd->bhkj", query + v, relative)
-    future = torch.ones(length, length, dtype=torch.bool).triu(1)
-    weights = (scores * attention.head_dim**-0.5).masked_fill(future, -torch.inf).softmax(-1)
-    return attention.output(torch.einsum("bhkj,bjhd->bkhd", weights, value).flatten(2))
+    if backbone == "transformer_xl":
+        return literal_relative_attention(attention, hidden, depths, kwargs, to_content=True)
+    return literal_attention(backbone, attention, hidden, depths, kwargs.get("position_embeddings"))
 
 
 @pytest.mark.parametrize("backbone", BACKBONES)
@@ -163,28 +150,11 @@ def test_lookup_is_the_papers_addition_to_the_keys(backbone, implementation):
     attention = attention_modules(model.model.backbone)[1]
     hidden = torch.randn(2, 7, 16, dtype=torch.float64, requires_grad=True)
     tapes = replay_stacks(batch_of((7, 7))["attachments"])[1]
-    kwargs, lowest = {"attention_mask": None}, torch.finfo(torch.double).min
-    future = torch.ones(7, 7, dtype=torch.bool).triu(1)
-    if backbone == "transformer_xl" or implementation == "eager":
-        kwargs["attention_mask"] = torch.zeros(1, 1, 7, 7).double().masked_fill(future, lowest)
-    if backbone == "transformer_xl":
-        kwargs |= {name: getattr(model.model.backbone, name) for name in ("content_bias", "position_bias")}
-    elif hasattr(model.model.backbone, "rotary_emb"):
-        kwargs["position_embeddings"] = model.model.backbone.rotary_emb(hidden, torch.arange(7).unsqueeze(0))
+    kwargs = attention_arguments(model, hidden, implementation)
     fast = attention(hidden, tape_lookup=TapeLookup(tapes.clamp(max=3).unsqueeze(1)), **kwargs)[0]
     slow = literal_attention_of_depths(backbone, attention, hidden, tapes, keys, kwargs)
-    assert_close(fast, slow, atol=1e-6, rtol=1e-5)  # softmax and rotation are in single precision
     assert (fast - attention(hidden, **kwargs)[0]).abs().max() > 0.01
-    weights = [hidden, keys.depths, *attention.parameters()]
-    weighting = torch.randn_like(fast)
-    found, expected = (
-        torch.autograd.grad((output * weighting).sum(), weights, allow_unused=True, retain_graph=True)
-        for output in (fast, slow)
-    )
-    for one, other in zip(found, expected, strict=True):
-        assert (one is None) == (other is None)
-        if one is not None:
-            assert_close(one, other, atol=1e-5, rtol=1e-5)
+    assert_same_with_gradients(fast, slow, [hidden, keys.depths, *attention.parameters()])
 
 
 @torch.no_grad()
@@ -217,7 +187,7 @@ def test_attachments_are_scored_pair_by_pair(backbone):
 
 
 def test_loss_is_that_of_tokens_and_attachments():
-    model, lengths = tiny_model(attachment_loss_weight=0.5), (11, 4, 8)
+    model, lengths = tiny_model(), (11, 4, 8)
     batch = batch_of(lengths)
     with torch.no_grad():
         outputs = model(**batch)
@@ -229,7 +199,7 @@ def test_loss_is_that_of_tokens_and_attachments():
         attached -= sum(choices[k, k - batch["attachments"][row, k]] for k in range(length))
     count = sum(lengths) - 3
     assert_close(outputs.lm_loss, tokens / count)
-    assert_close(outputs.attachment_loss, 0.5 * attached / count)
+    assert_close(outputs.attachment_loss, attached / count)
     assert_close(outputs.loss, outputs.lm_loss + outputs.attachment_loss)
     assert_close(model(**batch, num_items_in_batch=2 * count).loss, outputs.loss / 2)
     shifted = torch.nn.functional.pad(batch.pop("labels"), (0, 1), value=-100)[:, 1:]
@@ -247,6 +217,36 @@ def test_a_tokens_own_attachment_changes_neither_its_scores_nor_what_comes_befor
     assert_close(before.attachment_logits[:, :5], after.attachment_logits[:, :5], rtol=0, atol=0)
     assert_close(before.logits[:, :4], after.logits[:, :4], rtol=0, atol=0)
     assert not torch.allclose(before.logits[:, 4], after.logits[:, 4])
+
+
+# All tokens at once
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("kind", ["trees", "any attachments"])
+def test_replay_of_all_tokens_is_that_token_by_token(side, kind):
+    generator = torch.Generator().manual_seed(0)
+    for seed in range(30):
+        lengths = tuple(torch.randint(2, 14, (3,), generator=generator).tolist())
+        batch = batch_of(lengths, side, seed)
+        attachments, mask = batch["attachments"], batch["attention_mask"]
+        if kind == "any attachments":
+            attachments = torch.randint(0, max(lengths), attachments.shape, generator=generator) * mask
+        cut = seed % max(lengths)
+        past = Stacks.empty(3, 0)
+        if cut:
+            *_, past = replay_stacks(attachments[:, :cut], mask[:, :cut])
+        candidates, tapes, stacks = replay_texts(attachments[:, cut:], mask[:, cut:], past)
+        expected = replay_stacks(attachments[:, cut:], mask[:, cut:], past)
+        assert torch.equal(candidates, expected[0])
+        assert torch.equal(tapes, expected[1])
+        assert torch.equal(stacks.ends, expected[2].ends)
+        assert torch.equal(stacks.depths, expected[2].depths)
+
+
+def test_a_training_step_takes_as_many_operations_for_long_texts():
+    model = tiny_model()
+    assert operations(model, batch_of((5, 3))) == operations(model, batch_of((20, 3)))
 
 
 # Padding, batches, caches
@@ -383,7 +383,6 @@ def test_without_stack_layers_it_is_a_transformer_xl():
         ({"stack_layers": [0, 2]}, r"stack_layers \[0, 2\] in a model of 2 layers: list layers from 0 to 1"),
         ({"max_depth": 0}, "max_depth must be at least 1"),
         ({"attachment_size": 0}, "attachment_size must be at least 1"),
-        ({"attachment_loss_weight": -1}, "must not be negative"),
         ({"num_attention_heads": 3}, "no multiple of num_attention_heads 3"),
     ],
 )

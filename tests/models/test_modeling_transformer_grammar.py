@@ -5,7 +5,7 @@ import pytest
 import torch
 from grafts import SOURCES, StructureBattery, change_rows, source
 from huggingface_hub.errors import StrictDataclassClassValidationError
-from modeling_common import gradients
+from modeling_common import gradients, operations
 from test_machine_transformer_grammar import LABELS, config_of, random_actions
 from tiny_models import randomise_biases
 from torch.testing import assert_close
@@ -13,6 +13,7 @@ from transformers import AutoModel, AutoModelForCausalLM, DynamicCache
 
 from hf_structure import TransformerGrammarConfig, TransformerGrammarForCausalLM
 from hf_structure.models.transformer_grammar.actions_transformer_grammar import at_tokens
+from hf_structure.models.transformer_grammar.annotation_transformer_grammar import replay_batch
 from hf_structure.models.transformer_grammar.cache_transformer_grammar import GrammarCache
 from hf_structure.models.transformer_grammar.machine_transformer_grammar import TOKEN_KINDS, Machine, scores_at
 from hf_structure.models.transformer_grammar.modeling_transformer_grammar import TransformerGrammarModel
@@ -197,10 +198,11 @@ def test_a_composed_constituent_is_read_through_its_vector():
         assert (difference < 1e-6) == (layers == 1)
 
 
-@pytest.mark.parametrize("read", [True, False])
+@pytest.mark.parametrize("kind", ["dtg", "arcs"])
 @torch.no_grad()
-def test_arcs_are_read_with_the_last_token_of_their_head(read):
-    model = tiny_model("dtg", arcs_read_heads=read, num_hidden_layers=1)
+def test_composed_arcs_are_read_twice_with_the_last_token_of_their_head(kind):
+    composes = kind == "dtg"
+    model = tiny_model(kind, num_hidden_layers=1)
     ids = torch.tensor([[2, 7, 8, 9, 10, 3]])  # the third and the fourth token are one word, the head
     words = torch.tensor([[0, 1, 2, 2, 3, 0]])
     actions = pad_actions([at_tokens([[], [], [0], [1, 1]], words[0].tolist())], 6)
@@ -210,22 +212,10 @@ def test_arcs_are_read_with_the_last_token_of_their_head(read):
     )
     model(ids, word_ids=words, actions=actions)
     tokens, arcs = model.get_input_embeddings().weight, model.model.action_embeddings.weight
-    head, root = (tokens[number] if read else 0 for number in (9, 2))
-    left, right, last = arcs[0] + head, arcs[1] + head, arcs[1] + root
-    expected = [
-        tokens[2],
-        tokens[7],
-        tokens[8],
-        tokens[9],
-        left,
-        left,
-        tokens[10],
-        right,
-        right,
-        last,
-        last,
-        tokens[3],
-    ]
+    head, root = (tokens[number] if composes else 0 for number in (9, 2))
+    times = 2 if composes else 1
+    expected = [tokens[2], tokens[7], tokens[8], tokens[9], *[arcs[0] + head] * times, tokens[10]]
+    expected += [*[arcs[1] + head] * times, *[arcs[1] + root] * times, tokens[3]]
     assert_close(seen[0], torch.stack(expected))
 
 
@@ -241,13 +231,13 @@ def test_next_words_and_actions_sum_to_one(kind):
         use_cache=False,
         **{name: batch[name] for name in ("attention_mask", "word_ids", "actions")},
     )
-    known = reading.tape.events != -1
-    known &= reading.legal.any(2)
-    predicted = model.predict(reading.outputs.last_hidden_state[known], reading.legal[known])
+    known = reading.replay.events != -1
+    known &= reading.replay.legal.any(2)
+    predicted = model.predict(reading.outputs.last_hidden_state[known], reading.replay.legal[known])
     kinds, tokens = predicted.kinds.softmax(-1), predicted.tokens.softmax(-1)
     total = (kinds[:, :1] * tokens).sum(1) + kinds[:, 1:].sum(1)
     assert_close(total, torch.ones_like(total))
-    of_tokens, of_actions = reading.legal[known].tensor_split([TOKEN_KINDS], dim=1)
+    of_tokens, of_actions = reading.replay.legal[known].tensor_split([TOKEN_KINDS], dim=1)
     illegal = ~torch.cat([of_tokens.any(1, keepdim=True), of_actions], dim=1)
     assert not kinds[illegal].any()
 
@@ -322,6 +312,51 @@ def test_a_cache_equals_a_full_pass(kind, side):
         assert isinstance(cache, GrammarCache)
 
 
+# Replays made in advance, by the collator
+
+
+@pytest.mark.parametrize("kind", [*KINDS, GRAFT])
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_a_replay_in_advance_changes_nothing(kind, side, monkeypatch):
+    model = tiny_model(kind)
+    for seed in range(3):
+        batch = batch_of(model.config, (6, 1, 9), side, seed)
+        expected = [dict(model(**batch)), gradients(model, batch)]
+        inputs = batch | replay_batch(model.config, batch)
+        with monkeypatch.context() as patch:
+            patch.setattr(Machine, "step", None)  # nothing is read event by event
+            found = [dict(model(**inputs)), gradients(model, inputs)]
+        assert_close(found, expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kind", ["plm", "tg", "dtg"])
+def test_a_training_step_takes_as_many_operations_for_long_texts(kind):
+    model = tiny_model(kind)
+    counts = []
+    for words in (4, 12):
+        batch = batch_of(model.config, (words, 2))
+        counts.append(operations(model, batch | replay_batch(model.config, batch)))
+    assert counts[0] == counts[1]
+
+
+@torch.no_grad()
+def test_a_cache_is_filled_without_regard_to_a_replay():
+    model = tiny_model()
+    batch = batch_of(model.config)
+    del batch["labels"]
+    outputs = model(**batch, **replay_batch(model.config, batch), use_cache=True)
+    assert outputs.cache.machine.time.tolist() == model(**batch, use_cache=True).cache.machine.time.tolist()
+
+
+@torch.no_grad()
+def test_a_replay_of_other_actions():
+    model = tiny_model()
+    batch = batch_of(model.config)
+    other = batch_of(model.config, (6, 1))
+    with pytest.raises(ValueError, match=r"the replay does not fit .*: its starts have shape \(2, .*, not \(3, "):
+        model(**batch, **replay_batch(model.config, other))
+
+
 @pytest.mark.parametrize("change", ["reorder", "select", "repeat"])
 @torch.no_grad()
 def test_rows_of_a_cache(change):
@@ -389,9 +424,8 @@ def test_impossible_input():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"composition": "none", "relative_positions": "depth"}, "has no depth"),
         ({"composition": "heads", "formalism": "dependency"}, "is about constituents"),
-        ({"composition": "heads", "buffer_heads": 4}, "only 4 attention heads"),
+        ({"composition": "heads", "num_attention_heads": 1}, "restricts two attention heads"),
         ({"labels": ["A", "A"]}, "distinct"),
         ({"labels": []}, "at least one"),
         ({"max_open": 0}, "max_open"),

@@ -316,15 +316,6 @@ def test_default_model_has_the_papers_size():
     assert (large.config.head_dim, large.config.parser_hidden_size) == (128, 512)
 
 
-def test_number_of_parameters_does_not_depend_on_the_number_of_heads():
-    sizes = set()
-    for heads in (1, 2, 4, 8):
-        model = UDGNForMaskedLM(tiny_config(hidden_size=16, num_attention_heads=heads))
-        assert all(layer.heads.position_bias.shape == (2, heads) for layer in model.udgn.layers)
-        sizes.add(model.num_parameters() - 2 * heads * len(model.udgn.layers))
-    assert len(sizes) == 1
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

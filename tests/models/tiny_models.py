@@ -22,6 +22,8 @@ from hf_structure import (
     StructFormerForMaskedLM,
     TransformerGrammarConfig,
     TransformerGrammarForCausalLM,
+    UDGNConfig,
+    UDGNForMaskedLM,
     train_subword_tokenizer,
 )
 from hf_structure.text.tokenization import SUBWORD_SPECIAL_TOKENS
@@ -74,6 +76,11 @@ def unigram_tokenizer(sentences: Sequence[Sequence[str]], **options) -> PreTrain
     vocabulary += [(piece, len(piece) - 10.0) for piece in pieces]
     tokenizer.backend_tokenizer.model = models.Unigram(vocabulary, unk_id=0)
     return tokenizer
+
+
+def new_udgn(folder: Path, tokenizer: PreTrainedTokenizerBase, std: float = 0.5, **settings) -> Path:
+    config = UDGNConfig(vocab_size=len(tokenizer), parser_num_layers=1, **TINY, **settings)
+    return save(randomise(UDGNForMaskedLM(config), std), tokenizer, folder)
 
 
 def new_structformer(folder: Path, tokenizer: PreTrainedTokenizerBase, **settings) -> Path:

@@ -62,6 +62,8 @@ def test_words_without_pieces_are_unknown_or_zero():
     unknown = average_pieces(embeddings, ids, places.word_ids, 4, unknown=8)
     assert_close(unknown[0, [1, 3]], embeddings(torch.tensor([8, 8])))
     assert (average_pieces(embeddings, ids, places.word_ids, 4)[0, [1, 3]] == 0).all()
+    given = average_pieces(embeddings, embeddings(ids), places.word_ids, 4, unknown=8)  # vectors instead of ids
+    assert_close(given, unknown)
 
 
 @pytest.mark.parametrize(

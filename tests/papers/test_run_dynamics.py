@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 from running import EXAMPLES, load_script
-from tiny_models import TINY, new_structformer, randomise, save
+from tiny_models import new_structformer, new_udgn
 
-from hf_structure import UDGNConfig, UDGNForMaskedLM, build_word_tokenizer, parse
+from hf_structure import build_word_tokenizer, parse
 from hf_structure.metrics.attachment import attachment_scores
 from hf_structure.metrics.constituency import unlabeled_f1
 from hf_structure.metrics.head_positions import commonest_head
@@ -27,8 +27,7 @@ def trained(tmp_path_factory):
     """Two runs: three checkpoints of a UDGN, of other weights each, and one of a StructFormer."""
     folder, tokenizer = tmp_path_factory.mktemp("runs"), build_word_tokenizer(WORDS)
     for step, std in ((5, 0.2), (10, 0.7), (100, 2.0)):
-        model = UDGNForMaskedLM(UDGNConfig(vocab_size=len(tokenizer), parser_num_layers=1, **TINY))
-        save(randomise(model, std), tokenizer, folder / "udgn" / f"checkpoint-{step}")
+        new_udgn(folder / "udgn" / f"checkpoint-{step}", tokenizer, std)
     new_structformer(folder / "sf" / "checkpoint-7", tokenizer)
     (folder / "udgn" / "checkpoint-200").mkdir()  # begun when the run was killed
     return folder

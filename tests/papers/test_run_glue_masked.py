@@ -1,13 +1,11 @@
 """`examples/papers/run_glue.py` with masked language models: sentences and pairs of them."""
 
 import json
-import random
-import shutil
 from pathlib import Path
 
 import pytest
 import torch
-from running import LEXICON, load_script, losses, made_sentence, results, step_of
+from running import LEXICON, load_script, losses, results
 from scipy.stats import pearsonr, spearmanr
 from test_run_glue import made_table, write_table
 from torch.testing import assert_close
@@ -152,27 +150,6 @@ def test_each_of_several_files_is_reported(tables, models, run, tmp_path):
     assert [json.loads(line)["file"] for line in lines] == ["stsb-dev"] * 12 + ["stsb-other"] * 9
 
 
-def test_accumulated_batches_weigh_as_one(tables, models, run, tmp_path):
-    for name, examples in (("few", 40), ("many", 3)):
-        run(*training(tables, models / "udgn", tmp_path / name, "rte"), "--max_examples", examples,
-            "--gradient_accumulation_steps", 500)  # fmt: skip
-    for key in ("loss", "grad_norm", "eval_loss"):
-        assert losses(tmp_path / "many", key) == pytest.approx(losses(tmp_path / "few", key), rel=1e-3)
-
-
-def test_stopped_run_goes_on_with_the_same_losses(tables, models, run, tmp_path):
-    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    arguments = [*training(tables, models / "structformer", whole, epochs=3), "--freeze_parser"]
-    run(*arguments)
-    shutil.copytree(whole, stopped)
-    (max(stopped.glob("checkpoint-*"), key=step_of) / "trainer_state.json").unlink()
-    for file in filter(Path.is_file, stopped.iterdir()):
-        file.unlink()
-    run(*arguments, "--output_dir", stopped)
-    for key in ("loss", "eval_loss", "eval_score"):
-        assert losses(stopped, key) == pytest.approx(losses(whole, key), rel=1e-5)
-
-
 def test_what_is_saved_reads_raw_text(tables, models, run, tmp_path):
     run(*training(tables, models / "udgn", tmp_path, epochs=1), "--freeze_parser")
     row = {"sentence1": "the cat saw a dog", "sentence2": "a dog slept"}
@@ -209,8 +186,3 @@ def test_wrong_commands(tables, models, run, tmp_path, monkeypatch, family, argu
 def test_a_language_model_is_no_classifier(tables, models, run, tmp_path):
     with pytest.raises(ValueError, match=r"holds no model of this task: 4 weights are missing, such as classifier"):
         run(*evaluation(tables, models / "udgn", tmp_path))
-
-
-def test_sentences_of_the_lexicon_are_known():
-    """What the literal words above rest on."""
-    assert all(word == "." or word.isalpha() for word in made_sentence(random.Random(0))[0])

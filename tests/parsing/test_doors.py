@@ -301,17 +301,6 @@ def test_the_text_layer_of_conllu(door):
         assert sentence.with_columns(columns) == gold
 
 
-@pytest.mark.parametrize("blank", [None, "", " \t", "\u200b", "\0"], ids=repr)
-def test_blank_cells(tmp_path, tagger, blank):
-    """Files have none: their empty lines are passed over."""
-    for kind in (Function, Object, Stream, Pipeline):
-        assert outcome(lambda: kind(tmp_path, tagger).parse(["the cat", blank])) == (None, "the sentence is empty")  # noqa: B023
-        found = list(kind(tmp_path, tagger).parse(["the cat", blank], skip_empty=True))
-        assert [each and each.words for each in found] == [("the", "cat"), None]
-    [(_, _, words, *_)] = Command(tmp_path, tagger).text(f"the cat\n{blank or ''}\n", sentences="line")
-    assert words == ("the", "cat")
-
-
 @pytest.mark.filterwarnings("ignore:this model reads part-of-speech tags")
 @pytest.mark.parametrize("kind", DOORS.values(), ids=DOORS)
 def test_tags(tmp_path, tagged_g2g_transformer, kind):

@@ -71,16 +71,6 @@ def test_probabilities_are_shares_of_the_beam(model, tokenizer, beam_size):
     assert several > 2  # else the comparison proves little
 
 
-def test_wide_beams_find_the_exact_probabilities(model, tokenizer):
-    """Once nothing is pruned, a wider beam changes nothing."""
-    words = ["old", "cat", "saw"]
-    first, second = (
-        parse([words], model, tokenizer=tokenizer, beam_size=size, k=5, marginals=True)[0] for size in (300, 500)
-    )
-    assert len(beam_of(model, tokenizer, words, beam_size=300, k=300)) < 300
-    assert_close(first, second)
-
-
 def test_defaults(model, tokenizer):
     """A beam of 16, or four times k."""
     for words in random_sentences(2):
@@ -135,21 +125,6 @@ def test_pipelines_pad_on_either_side(graph_parser):
     parser.tokenizer.padding_side = "left"
     for values, other in zip(parser(sentences, batch_size=5), expected, strict=True):
         assert_close(Parse.from_dict(values), other)
-
-
-def test_words_are_split_as_the_checkpoint_says(model, tokenizer):
-    text = "the cat can't sleep."
-    assert parse(text, model, tokenizer=tokenizer).words == ("the", "cat", "ca", "n't", "sleep", ".")
-    for choice in ("spaces", str.split):
-        assert parse(text, model, tokenizer=tokenizer, word_tokenizer=choice).words == tuple(text.split())
-    tokenizer.init_kwargs["word_tokenizer"] = "spaces"
-    try:
-        assert parse(text, model, tokenizer=tokenizer).words == tuple(text.split())
-        assert parse(text, model, tokenizer=tokenizer, word_tokenizer="english").words[2] == "ca"
-    finally:
-        del tokenizer.init_kwargs["word_tokenizer"]
-    with pytest.raises(ValueError, match="one of english, spaces, unicode, or a function, not 'french'"):
-        parse(text, model, tokenizer=tokenizer, word_tokenizer="french")
 
 
 @pytest.mark.parametrize(

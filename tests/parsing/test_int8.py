@@ -6,7 +6,7 @@ from torch import nn
 from torch.testing import assert_close
 
 import hf_structure
-from hf_structure.modules.int8 import Int8Linear, quantize
+from hf_structure.modules.int8 import WEIGHT_LIMIT, Int8Linear, quantize
 from hf_structure.parsing.loading import load_parser
 
 SENTENCES = [["The", "cat", "slept", "."], ["Nobody", "saw", "that", "the", "old", "dogs", "had", "left", "."]]
@@ -29,6 +29,14 @@ def test_largest_sums_are_exact():
     linear = nn.Linear(1536, 3, bias=False)
     nn.init.ones_(linear.weight)
     assert_close(Int8Linear(linear)(torch.ones(2, 1536)), torch.full((2, 3), 1536.0))
+
+
+def test_zeros_stay_zeros():
+    linear = nn.Linear(4, 2)
+    nn.init.zeros_(linear.weight)
+    for states in (torch.zeros(3, 4), torch.ones(3, 4)):
+        assert torch.equal(Int8Linear(linear)(states), linear.bias.expand(3, 2))
+    assert 2 * 255 * WEIGHT_LIMIT < 2**15  # the sum of two products on processors without VNNI
 
 
 def test_a_layer_in_two_places_stays_one():
@@ -77,6 +85,10 @@ def test_other_devices_and_precisions():
         quantize(nn.Linear(2, 2, dtype=torch.bfloat16))
     with pytest.raises(ValueError, match="LSTM has no linear layers"):
         quantize(nn.LSTM(2, 2))
+    hooked = nn.Sequential(nn.Linear(2, 2))
+    hooked[0].register_forward_hook(lambda *_: None)
+    with pytest.raises(ValueError, match="linear layers with hooks"):
+        quantize(hooked)
 
 
 def test_nothing_changes_where_the_machine_cannot(monkeypatch):

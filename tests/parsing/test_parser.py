@@ -3,12 +3,12 @@
 import inspect
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import FrozenInstanceError, fields, replace
-from itertools import count
 
 import pytest
 
 from hf_structure import ParseOptions, Parser, parse
 from hf_structure.parsing.options import OPTIONS
+from hf_structure.text.sentences import SentenceError
 
 SENTENCES = ["the cat slept", "a dog", "she saw that the old man slept", "dogs bark"] * 8
 
@@ -20,17 +20,21 @@ def test_threads_share_a_parser(tagger):
         assert list(threads.map(parser, [SENTENCES] * 8)) == [expected] * 8
 
 
-def test_a_stream_is_read_in_windows(tagger):
-    read = []
-
-    def endless():
-        for number in count():
-            read.append(number)
-            yield "the cat"
-
-    parses = Parser(tagger, batch_size=1).pipe(endless())
-    assert next(parses).words == ("the", "cat")
-    assert len(read) == 64
+def test_errors_in_a_stream(tagger):
+    """They stand for their sentences; nothing is raised, nor skipped without a reason."""
+    parser = Parser(tagger, max_words=4, skip_long=True)
+    inputs = ["the cat", 5, "she saw that the old man slept", "", "a dog"]
+    found = list(parser.pipe(inputs, errors="return"))
+    assert found[::4] == parser(["the cat", "a dog"])
+    reasons = ["a sentence is a string", "the sentence has 7 words", "the sentence is empty"]
+    assert all(type(error) is SentenceError for error in found[1:4])
+    assert all(error.reason.startswith(reason) for error, reason in zip(found[1:4], reasons, strict=True))
+    assert [error.number for error in found[1:4]] == [2, 3, 4]
+    assert list(parser.pipe(["the cat", inputs[2]])) == [*parser(["the cat"]), None]
+    with pytest.raises(SentenceError, match="sentence 2: a sentence is a string"):
+        list(parser.pipe(inputs))
+    with pytest.raises(ValueError, match="errors must be raise or return, not 'skip'"):
+        parser.pipe(inputs, errors="skip")
 
 
 def test_models_are_loaded_and_checked_once(tagger, monkeypatch):
@@ -64,11 +68,6 @@ def test_signatures_list_the_options():
     names = list(inspect.signature(parse).parameters)
     assert names[:5] == ["inputs", "model", "tokenizer", "tags", "initial"]
     assert names[5:] == list(OPTIONS) == [field.name for field in fields(ParseOptions)]
-
-
-def test_options_are_described_where_they_are_listed():
-    assert all(len(option.help.split()) > 3 for option in OPTIONS.values())
-    assert OPTIONS["max_words"].help.startswith("Refuses longer sentences")
 
 
 def test_options_are_frozen_and_checked_again_when_they_are_replaced():

@@ -7,7 +7,6 @@ import torch
 from tiny_models import new_pushdown, unigram_tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-import hf_structure
 from hf_structure import PushdownLMForCausalLM, encode_subwords, parse, score
 from hf_structure.algorithms.attachments import attachments_to_spans, word_spans
 from hf_structure.scoring.scoring import corpus_scores
@@ -97,14 +96,3 @@ def test_text_goes_on_without_stacks(folder, model, tokenizer):
     for _ in range(3):
         greedy = torch.cat([greedy, model(greedy).logits[:, -1:].argmax(-1)], dim=1)
     assert torch.equal(text, greedy)
-
-
-def test_exported_code_gives_the_same(folder, tmp_path):
-    hf_structure.export(str(folder), tmp_path / "exported")
-    files = {file.name for file in (tmp_path / "exported").iterdir()}
-    assert {
-        "modeling_pushdown.py",
-        "modules_structured_lm_transformer_xl.py",
-        "modules_structured_lm_modeling.py",
-    } <= files
-    assert not any("gilt" in name for name in files)

@@ -211,10 +211,10 @@ def test_transformer_grammars_read_their_trees(folders, name):
     found = word_arrays({"words": SENTENCES[0]}, folders[name], beam_size=3)
     outputs = read(model, input_ids=ids, word_ids=word_ids, actions=actions)
     with torch.no_grad():
-        tape = model.model.read(model.get_input_embeddings()(ids), None, word_ids, actions, None, False).tape
+        tape = model.model.read(model.get_input_embeddings()(ids), None, word_ids, actions, None, False).replay
     of_events = [
         word_ids[0, place].item() if event in (WORD, PIECE) else 0
-        for event, place in zip(tape.events[0].tolist(), tape.places[0].tolist(), strict=True)
+        for event, place in zip(tape.events[0].tolist(), tape.tokens[0].tolist(), strict=True)
     ]
     assert len(of_events) > ids.shape[1]  # a premise: there are actions
     check(found, outputs, of_events, "mean")

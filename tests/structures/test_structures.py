@@ -268,15 +268,6 @@ def test_to_displacy_keeps_every_arc(tree):
     assert ends == [(head - 1, word - 1) for head, word, _ in tree.arcs() if head]
 
 
-@settings(deadline=None)
-@given(trees())
-def test_every_tree_can_be_shown(tree):
-    assert tree.to_svg().startswith("<svg")
-    assert tree._repr_html_().count("<svg") == 1
-    assert str(tree)
-    assert tree.to_tikz()
-
-
 def test_parse_delegates_to_its_tree():
     parse = Parse(WORDS, TREE)
     text = {"text": " ".join(WORDS)}
@@ -619,8 +610,3 @@ def test_wrong_distances_are_refused(arguments, message):
 def test_distances_of_hardly_any_words():
     assert SyntacticDistances((), (), ()).to_dict() == {"words": [], "distances": [], "heights": []}
     assert SyntacticDistances(("a",), (), (1,)).heights == (1.0,)
-
-
-def test_syntactic_distances_are_plotted():
-    axes = DISTANCES.plot().axes[0]
-    assert [label.get_text() for label in axes.get_xticklabels()] == list(WORDS)

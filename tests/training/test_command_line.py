@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import fields
+from types import SimpleNamespace
 
 import pytest
 from accelerate.commands.launch import _validate_launch_command, launch_command_parser
@@ -12,7 +13,7 @@ from transformers import TrainingArguments
 from hf_structure.training.arguments import DataArguments, ModelArguments, RunArguments
 from hf_structure.training.command_line import parse_command_line
 from hf_structure.training.examples import CONFIGS, config_file
-from hf_structure.training.launching import WORLD_SIZES, check_launcher
+from hf_structure.training.launching import FSDP, WORLD_SIZES, check_launcher, check_sharding
 
 # What `Trainer`, its callbacks and accelerate do for our trainers as for others.
 EFFECTIVE = {
@@ -34,7 +35,7 @@ EFFECTIVE = {
     *("accelerator_config", "parallelism_config", "dataloader_num_workers", "dataloader_pin_memory"),
     *("dataloader_prefetch_factor", "dataloader_multiprocessing_context", "dataloader_in_order"),
     *("ddp_find_unused_parameters", "ddp_bucket_cap_mb", "ddp_broadcast_buffers", "ddp_static_graph"),
-    *("ddp_backend", "ddp_timeout", "fsdp", "fsdp_config", "deepspeed", "debug", "skip_memory_metrics", "local_rank"),
+    *("ddp_backend", "ddp_timeout", "fsdp", "fsdp_config", "debug", "skip_memory_metrics", "local_rank"),
 }
 
 
@@ -162,10 +163,48 @@ def test_training_on_several_gpus_in_one_process(parsed, monkeypatch):
     parsed("--model_name_or_path", "udgn-en", "--validation_file", "b.txt", training=False)
 
 
-def test_deepspeed_without_its_package(parsed, monkeypatch):
-    monkeypatch.setattr("hf_structure.training.arguments.is_deepspeed_available", lambda: False)
-    with pytest.raises(ValueError, match=r"^--deepspeed: its package is not installed: pip install deepspeed$"):
-        parsed("--deepspeed", "settings.json")
+def test_sharding_on_a_cpu(parsed):
+    with pytest.raises(ValueError, match=r"^FSDP needs GPUs: .* `torchrun --nproc_per_node N run_x.py \.\.\.`$"):
+        parsed("--fsdp")
+
+
+@pytest.mark.parametrize(
+    ("variable", "reason"),
+    [
+        (FSDP, "^FSDP needs GPUs: on a CPU, accelerate gives each process the whole model"),
+        ("ACCELERATE_USE_DEEPSPEED", "with DeepSpeed, which is not supported: let it shard the model by FSDP"),
+        ("ACCELERATE_USE_MEGATRON_LM", "with Megatron-LM, which is not supported"),
+    ],
+)
+def test_engines_that_a_launcher_asks_for(parsed, monkeypatch, variable, reason):
+    """`accelerate launch` sets these for a `distributed_type` in its configuration."""
+    monkeypatch.setenv(variable, "true")
+    with pytest.raises(ValueError, match=reason):
+        parsed()
+
+
+@pytest.mark.parametrize(
+    ("variables", "fsdp", "config"),
+    [
+        ({FSDP: "true"}, None, {}),
+        ({FSDP: "true", "FSDP_VERSION": "1"}, None, {}),
+        ({}, True, {"version": "1"}),
+    ],
+    ids=["launcher's default", "launcher", "option"],
+)
+def test_sharding_that_cannot_be_evaluated(monkeypatch, variables, fsdp, config):
+    set_environment(monkeypatch, variables)
+    with pytest.raises(ValueError, match="version 1 of FSDP shards cannot be evaluated: give version 2"):
+        check_sharding(SimpleNamespace(fsdp=fsdp, fsdp_config=config, use_cpu=False))
+
+
+@pytest.mark.parametrize(
+    ("variables", "fsdp"),
+    [({}, None), ({}, True), ({FSDP: "true", "FSDP_VERSION": "2"}, None), ({FSDP: "false"}, None)],
+)
+def test_sharding_on_gpus(monkeypatch, variables, fsdp):
+    set_environment(monkeypatch, variables)
+    check_sharding(SimpleNamespace(fsdp=fsdp, fsdp_config={}, use_cpu=False))
 
 
 LAUNCHED = {"ACCELERATE_MIXED_PRECISION": "no", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}

@@ -445,23 +445,6 @@ def test_evaluation_of_constituents(tmp_path, request, random_spans, name):
     assert not [key for key in unannotated if "uf1" in key or "uas" in key]
 
 
-def test_training_over_subwords(tmp_path, subword_structformer, random_spans):
-    tokenizer = AutoTokenizer.from_pretrained(subword_structformer)
-    dataset = treebank(tokenizer, random_spans)
-    trainer = MaskedLMTrainer(
-        model=StructFormerForMaskedLM.from_pretrained(subword_structformer),
-        args=arguments(tmp_path, max_steps=3, learning_rate=0.01),
-        train_dataset=dataset,
-        eval_dataset=dataset,
-        data_collator=MaskedWordCollator.from_tokenizer(tokenizer),
-        max_tokens=60,
-        num_maskings=1,
-    )
-    before = trainer.evaluate()
-    trainer.train()
-    assert trainer.evaluate()["eval_loss"] < before["eval_loss"]
-
-
 def test_evaluation_of_a_model_without_structures(tmp_path, structformer, random_spans):
     tokenizer = AutoTokenizer.from_pretrained(structformer)
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}

@@ -48,6 +48,7 @@ def projective_heads(heads: Sequence[int]) -> list[int]:
         raise ValueError("the heads do not form a tree with one root")
     while not is_projective(heads):
         arcs = [(abs(head - word), word) for word, head in enumerate(heads, start=1) if head]
+        # Shortest first, so that arcs are moved as little as possible.
         _, word = min(arc for arc in arcs if not _dominates(heads, arc[1]))
         heads[word - 1] = heads[heads[word - 1] - 1]
     return heads
@@ -118,6 +119,7 @@ def spans_to_attachments(spans: Sequence[Span], length: int) -> list[int]:
     Attachments of the tokens of a text: its root, `length` tokens with a binary tree over them, which the spans are
     about, and the end. Raises `ValueError` for spans that are no binary tree.
     """
+    # By start and then by end: a span directly follows its left part.
     spans = sorted({(int(start), int(end)) for start, end in spans})
     if len(spans) != max(length - 1, 0):
         raise ValueError(f"a binary tree over {length} tokens has {max(length - 1, 0)} constituents, not {len(spans)}")

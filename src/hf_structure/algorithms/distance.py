@@ -147,6 +147,7 @@ def calibrate(
     start, end = _split_spans(distances, inside)
     word = torch.arange(n, device=heights.device)
     covered = (word >= start[..., None]) & (word < end[..., None])  # (batch, n - 1, n)
+    # The choice of the head has no gradient; the height of the chosen word has.
     head = heights.detach()[:, None].masked_fill(~covered, -torch.inf).argmax(-1)  # (batch, n - 1)
     highest = heights.gather(1, head)  # eq. 19, (batch, n - 1)
     gap = torch.minimum(bounds.gather(1, start), bounds.gather(1, end)) - highest  # eq. 20, (batch, n - 1)
@@ -155,6 +156,7 @@ def calibrate(
         isolation = torch.minimum(bounds[:, :-1], bounds[:, 1:]) - heights  # of single words, (batch, n)
         gap = torch.cat([gap, isolation], dim=1)
     gap = gap.masked_fill(gap == torch.inf, 0)  # the whole sentence
+    # At least 0, the padding: distances are lowered, never raised.
     margin = pad(gap, (0, 1)).amax(-1, keepdim=True)
     return (distances - margin).masked_fill(~inside, 0)  # eq. 21
 
@@ -204,7 +206,7 @@ def parent_distribution(
     (640 in float64); beyond, low words count as 80 below the highest. Value and gradient are finite in any case.
 
     Args:
-        left, right (`torch.Tensor` of shape `(batch, n, n)`): What `boundary_distributions` returns.
+        left, right (`torch.Tensor` of shape `(batch, n, n)`): From `boundary_distributions`.
         heights (`torch.Tensor` of shape `(batch, n)`): Heights.
         lengths (`torch.LongTensor` of shape `(batch,)`): Words of each sentence.
         scale (`torch.Tensor` or `float`): Inverse temperature 1 / mu_2, positive.
@@ -214,6 +216,7 @@ def parent_distribution(
     """
     left, right, heights = _at_least_float32(left, right, heights)
     words = _inside(heights.shape[1], lengths)
+    # Only differences of heights matter: the range is centred on 0, to use both halves of the exponents.
     spread = SPREAD[heights.dtype]
     heights = (heights.masked_fill(~words, 0) * scale).masked_fill(~words, torch.finfo(heights.dtype).min)
     heights = (heights - heights.detach().amax(-1, keepdim=True) + spread / 2).clamp(min=-spread / 2)
@@ -225,7 +228,7 @@ def argmax_parents(parents: torch.Tensor, heights: torch.Tensor, lengths: torch.
     Heads by eq. 18, each word for itself (cycles are possible); the highest word is the root.
 
     Args:
-        parents (`torch.Tensor` of shape `(batch, n, n)`): What `parent_distribution` returns; the diagonal is ignored.
+        parents (`torch.Tensor` of shape `(batch, n, n)`): From `parent_distribution`; the diagonal is ignored.
         heights (`torch.Tensor` of shape `(batch, n)`): Heights.
         lengths (`torch.LongTensor` of shape `(batch,)`): Words of each sentence.
 
@@ -237,6 +240,7 @@ def argmax_parents(parents: torch.Tensor, heights: torch.Tensor, lengths: torch.
     itself = torch.eye(n, dtype=torch.bool, device=parents.device)
     heads = parents.masked_fill(itself | ~words[:, None], -1).argmax(-1) + 1  # (batch, n)
     from_right = heights.masked_fill(~words, -torch.inf).flip(-1).argmax(-1, keepdim=True)  # of equal words the last
+    # Counted from the end again.
     root = n - 1 - from_right  # (batch, 1)
     return heads.scatter(1, root, 0).masked_fill(~words, -1)  # (batch, n)
 

@@ -41,9 +41,11 @@ class BoundaryDistributions(torch.autograd.Function):
         right = grad_right.clone()
         left[..., :-1].sub_(grad_left[..., 1:])  # eq. 8
         right[..., 1:].sub_(grad_right[..., :-1])  # eq. 9
+        # From the outputs of the sigmoid, so that its inputs need not be kept.
         left = torch.ops.aten.sigmoid_backward(left, left_reach)  # eq. 7
         right = torch.ops.aten.sigmoid_backward(right, right_reach)
         grad_heights = left.sum(-1) + right.sum(-1)
+        # Both reaches of a pair have the same barrier, whose gradient is the sum.
         both = right.add_(left.mT.contiguous()).flatten(1)  # (batch, n * n)
         grad_bounds = torch.zeros_like(grad_heights).scatter_add_(1, where.flatten(1), both)  # (batch, n)
         return -grad_bounds[:, 1:], grad_heights
@@ -65,9 +67,11 @@ class ParentDistribution(torch.autograd.Function):
     @staticmethod
     def forward(ctx, left: torch.Tensor, right: torch.Tensor, heights: torch.Tensor) -> torch.Tensor:
         weights = heights.exp()[:, None]  # (batch, 1, n)
+        # In place from here on: n^2 numbers each, and nothing else reads them.
         ones = torch.ones_like(left[0])
         mass = (weights * ones.triu()).cumsum_(-1).add_(ones.tril(-1))  # Z(l, r); 1 for l > r, where it has no part
         inverse = mass.reciprocal_()
+        # Half precision has no room for inverse masses.
         with torch.autocast(left.device.type, enabled=False):
             begin = torch.bmm(right, inverse.mT)  # A(i, l)
             end = torch.bmm(left, inverse)  # C(i, r)

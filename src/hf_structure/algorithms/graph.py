@@ -23,7 +23,7 @@ class TapeFeatures:
 
     Args:
         names (`Sequence[str]`): Any of `"degree"`, `"distance"` and `"depth"`, in the order of the tapes.
-        degree_weights (`tuple[int, int]`): What an outgoing and an incoming arc add to a word's degree.
+        degree_weights (`tuple[int, int]`): Weights of an outgoing and an incoming arc in a word's degree.
         distance_weights (`tuple[int, int]`): Length of an arc followed from head to dependent, and from dependent to
             head.
         max_value (`int`): Larger values are clipped to this one; at most 255.
@@ -192,7 +192,7 @@ def new_arcs(values: torch.Tensor, fill: float | bool = False) -> torch.Tensor:
     """
     Values of arcs, `(batch_size, n + 1, n + 1)` with heads in rows, sorted by the later of their two words, with which
     they become known: `(batch_size, n + 1, 2, n + 1)` with the value of the arc from `j` to `i` at `[b, i, 0, j]` and
-    that of the arc from `i` to `j` at `[b, i, 1, j]`, for words `j` before `i`; `fill` where there can be no arc.
+    the value of the arc from `i` to `j` at `[b, i, 1, j]`, for words `j` before `i`; `fill` if there can be no arc.
     """
     position = torch.arange(values.shape[-1], device=values.device)
     earlier = position < position.unsqueeze(1)

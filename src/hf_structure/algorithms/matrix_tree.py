@@ -77,10 +77,10 @@ def _weights(arcs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 class Step(NamedTuple):
-    """The elimination of word v, one of the k words that remain; the last of them takes its place."""
+    """The elimination of word v, one of the k words that remain; the last of them gets its index."""
 
-    word: torch.Tensor | None  # (batch,): place of v; None if it is the last one in all sentences
-    busy: torch.Tensor  # (batch, 1): 0 for sentences of fewer than k words, in which nothing happens, else 1
+    word: torch.Tensor | None  # (batch,): index of v; None if it is the last one in all sentences
+    active: torch.Tensor  # (batch, 1): 0 for sentences of fewer than k words, in which nothing happens, else 1
     column: torch.Tensor  # (batch, k - 1): w_dv of the others
     row: torch.Tensor  # (batch, k): w_vh / t_v of the root and the others
     total: torch.Tensor  # (batch, 1): t_v
@@ -89,7 +89,7 @@ class Step(NamedTuple):
         """a `(batch, k, k + 1)` from a' `(batch, k - 1, k)`, see [`marginals`]."""
         to_word = slope @ self.row[..., None]  # a_dv, (batch, k - 1, 1)
         of_word = (slope.mT @ self.column[..., None]).squeeze(-1)  # sum_d a'_dh w_dv, (batch, k)
-        rest = self.busy - (of_word * self.row).sum(-1, keepdim=True)
+        rest = self.active - (of_word * self.row).sum(-1, keepdim=True)
         of_word = torch.cat([of_word[:, :1], of_word[:, 1:] + rest], dim=-1) / self.total  # a_vh
         slope = torch.cat([slope, to_word], dim=2)  # (batch, k - 1, k + 1)
         slope = torch.cat([slope, torch.nn.functional.pad(of_word, (0, 1))[:, None]], dim=1)  # (batch, k, k + 1)
@@ -97,13 +97,13 @@ class Step(NamedTuple):
 
 
 def _swap_with_last(matrix: torch.Tensor, word: torch.Tensor) -> torch.Tensor:
-    """`(batch, k, k + 1)`, a word `(batch,)` and the last one having changed places."""
+    """`(batch, k, k + 1)` with a word `(batch,)` and the last one swapped."""
     last = matrix.shape[1] - 1
-    places = torch.arange(last, device=matrix.device).expand(len(matrix), last)  # (batch, k - 1)
-    places = torch.where(places == word[:, None], last, places)
-    places = torch.cat([places, word[:, None]], dim=1)  # (batch, k)
-    heads = torch.nn.functional.pad(places + 1, (1, 0))  # (batch, k + 1)
-    matrix = matrix.gather(1, places[..., None].expand_as(matrix))  # (batch, k, k + 1)
+    words = torch.arange(last, device=matrix.device).expand(len(matrix), last)  # (batch, k - 1)
+    words = torch.where(words == word[:, None], last, words)
+    words = torch.cat([words, word[:, None]], dim=1)  # (batch, k)
+    heads = torch.nn.functional.pad(words + 1, (1, 0))  # (batch, k + 1)
+    matrix = matrix.gather(1, words[..., None].expand_as(matrix))  # (batch, k, k + 1)
     return matrix.gather(2, heads[:, None].expand_as(matrix))  # (batch, k, k + 1)
 
 
@@ -117,23 +117,23 @@ def _eliminate(weights: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tens
     steps = []
     pivots = []  # 1 where a step does nothing
     for k in range(weights.shape[1], 1, -1):
-        busy = lengths >= k
+        active = lengths >= k
         total = weights[:, -1, 1:].sum(-1)  # (batch,)
-        small = busy & (total < SMALL)
+        small = active & (total < SMALL)
         word = None
         if small.any():
             largest, word = weights[..., 1:].sum(-1).max(-1)  # (batch,)
             word = torch.where(small, word, k - 1)
             total = torch.where(small, largest, total)
             weights = _swap_with_last(weights, word)
-        pivots.append(torch.where(busy, total, 1))
-        total = torch.where(busy & (total > 0), total, 1)[:, None]
-        busy = busy.to(weights.dtype)[:, None]
-        row = weights[:, -1, :-1] * busy / total  # (batch, k)
-        column = weights[:, :-1, -1] * busy  # (batch, k - 1)
+        pivots.append(torch.where(active, total, 1))
+        total = torch.where(active & (total > 0), total, 1)[:, None]
+        active = active.to(weights.dtype)[:, None]
+        row = weights[:, -1, :-1] * active / total  # (batch, k)
+        column = weights[:, :-1, -1] * active  # (batch, k - 1)
         weights = torch.addcmul(weights[:, :-1, :-1], column[..., None], row[:, None])  # (batch, k - 1, k)
         weights.diagonal(1, 1, 2).zero_()
-        steps.append(Step(word, busy, column, row, total))
+        steps.append(Step(word, active, column, row, total))
     root = weights[:, 0, 0]
     log_partition = torch.stack([*pivots, root], dim=1).log().sum(1)
     return log_partition, torch.where(root > 0, root, 1), steps

@@ -29,7 +29,7 @@ def argmax_heads(scores: Kind, lengths: Array | None = None, *, root: bool = Tru
     Best head of every word on its own: cycles and several roots are possible.
 
     Args:
-        scores (`torch.Tensor` or `np.ndarray` of shape `(batch, n, n + 1)`): Arc scores.
+        scores (`torch.Tensor` or `np.ndarray` of shape `(batch, n, n + 1)`): Arc scores; -inf forbids an arc.
         lengths (integers of shape `(batch,)`, *optional*): Words of each sentence; all `n` if not given.
         root (`bool`): Allow the root (it is chosen anyway where no other finite score is left).
 
@@ -50,12 +50,7 @@ def max_spanning_tree(scores: Kind, lengths: Array | None = None) -> Kind:
     """
     Best tree with exactly one root word for every sentence, in O(n^2) (Chu-Liu/Edmonds by contraction).
 
-    Args:
-        scores (`torch.Tensor` or `np.ndarray` of shape `(batch, n, n + 1)`): Arc scores; -inf forbids an arc.
-        lengths (integers of shape `(batch,)`, *optional*): Words of each sentence; all `n` if not given.
-
-    Returns:
-        Heads of shape `(batch, n)`, int64, of the kind of `scores`.
+    Arguments and result as for `argmax_heads`.
 
     Raises:
         `ValueError`: names the sentences whose scores hold NaN or +inf, or that have no tree with a finite score.
@@ -82,9 +77,8 @@ def k_best_spanning_trees(scores: Kind, k: int, lengths: Array | None = None) ->
     The `k` best trees with exactly one root word, all different, best first; a tree costs up to `n` searches.
 
     Args:
-        scores (`torch.Tensor` or `np.ndarray` of shape `(batch, n, n + 1)`): Arc scores; -inf forbids an arc.
+        scores, lengths: As for `argmax_heads`.
         k (`int`): Number of trees.
-        lengths (integers of shape `(batch,)`, *optional*): Words of each sentence; all `n` if not given.
 
     Returns:
         Heads of shape `(batch, k, n)`, int64, and tree scores of shape `(batch, k)`, float64 (float32 on a device
@@ -108,8 +102,7 @@ def find_heads(scores: Kind, lengths: Array | None = None, decoder: str = "tree"
     The `k` best structures of a kind, best first.
 
     Args:
-        scores (`torch.Tensor` or `np.ndarray` of shape `(batch, n, n + 1)`): Arc scores; -inf forbids an arc.
-        lengths (integers of shape `(batch,)`, *optional*): Words of each sentence; all `n` if not given.
+        scores, lengths: As for `argmax_heads`.
         decoder (`"tree"`, `"projective"` or `"argmax"`): `max_spanning_tree`, `max_projective_tree`, `argmax_heads`.
         k (`int`): Number of trees; more than one only with `"tree"`.
 
@@ -135,16 +128,7 @@ def check_decoder(decoder: str, k: int) -> None:
 
 
 def chosen_scores(scores: torch.Tensor, heads: torch.Tensor) -> torch.Tensor:
-    """
-    Scores of the arcs of several trees of each sentence.
-
-    Args:
-        scores (`torch.Tensor` of shape `(batch, n, n + 1)`): Arc scores.
-        heads (`torch.LongTensor` of shape `(batch, k, n)`): Heads, -1 for none.
-
-    Returns:
-        `torch.Tensor` of shape `(batch, k, n)`; 0 where there is no head.
-    """
+    """Scores `(batch, k, n)` of the arcs of several trees of each sentence; 0 where there is no head, -1."""
     scores = scores.unsqueeze(1).expand(-1, heads.shape[1], -1, -1)  # (batch, k, n, n + 1)
     chosen = scores.gather(3, heads.clamp(min=0).unsqueeze(3)).squeeze(3)  # (batch, k, n)
     return chosen.masked_fill(heads < 0, 0.0)
@@ -152,15 +136,10 @@ def chosen_scores(scores: torch.Tensor, heads: torch.Tensor) -> torch.Tensor:
 
 def tree_log_probs(scores: torch.Tensor, heads: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
     """
-    Log-probabilities of several trees of each sentence, as `tree_log_prob` gives them.
-
-    Args:
-        scores (`torch.Tensor` of shape `(batch, n, n + 1)`): Arc scores.
-        heads (`torch.LongTensor` of shape `(batch, k, n)`): Heads, -1 where there is no tree.
-        lengths (`torch.Tensor` of shape `(batch,)`, *optional*): Words of each sentence; all `n` if not given.
+    Log-probabilities of several trees of each sentence `(batch, k, n)`, with heads of -1 where there is no tree.
 
     Returns:
-        `torch.Tensor` of shape `(batch, k)`, at least float32; -inf where there is no tree.
+        `torch.Tensor` of shape `(batch, k)`, at least float32; -inf where there is no tree. See `tree_log_prob`.
     """
     is_tree = (heads >= 0).any(-1)
     chosen = chosen_scores(scores.to(_result_dtype(scores)), heads)  # (batch, k, n)
@@ -205,9 +184,8 @@ def tree_score(scores: torch.Tensor, heads: torch.Tensor, lengths: torch.Tensor 
     Sum of the scores of each sentence's arcs.
 
     Args:
-        scores (`torch.Tensor` of shape `(batch, n, n + 1)`): Arc scores.
+        scores, lengths: As for `tree_log_partition`.
         heads (`torch.LongTensor` of shape `(batch, n)`): Heads; words with head -1 do not count.
-        lengths (`torch.Tensor` of shape `(batch,)`, *optional*): Words of each sentence; all `n` if not given.
 
     Returns:
         `torch.Tensor` of shape `(batch,)`, in the dtype of `scores`, at least float32.
@@ -248,7 +226,7 @@ def _masked_array(scores: Array, lengths: Array | None) -> tuple[np.ndarray, np.
     lengths = np.full(batch, n) if lengths is None else np.asarray(lengths)
     columns = np.arange(n + 1)
     inside = columns <= lengths[:, None]
-    allowed = inside[:, 1:, None] & inside[:, None, :] & (columns != columns[1:, None])
+    allowed = inside[:, 1:, None] & inside[:, None, :] & (columns != columns[1:, None])  # (batch, n, n + 1)
     arcs = np.where(allowed, scores, -np.inf).astype(np.float64, copy=False)
     _require(np.all(arcs < np.inf, axis=(1, 2)), "scores hold NaN or +inf")
     return arcs, lengths
@@ -263,7 +241,7 @@ def _masked_tensor(scores: torch.Tensor, lengths: torch.Tensor | None) -> tuple[
         lengths = columns.new_full((batch,), n)
     lengths = torch.as_tensor(lengths, device=scores.device)
     inside = columns <= lengths[:, None]
-    allowed = inside[:, 1:, None] & inside[:, None, :] & (columns != columns[1:, None])
+    allowed = inside[:, 1:, None] & inside[:, None, :] & (columns != columns[1:, None])  # (batch, n, n + 1)
     arcs = double(torch.where(allowed, scores, -torch.inf))
     return arcs, lengths.to(arcs.device)
 
@@ -283,7 +261,7 @@ def _result_dtype(scores: torch.Tensor) -> torch.dtype:
 
 
 def _result(values: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-    """Sums in float64 as they are given."""
+    """Sums in float64, converted to the dtype and device of the scores."""
     return values.to(_result_dtype(scores)).to(scores.device)
 
 

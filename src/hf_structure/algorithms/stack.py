@@ -48,6 +48,7 @@ class Stacks:
             reduces = reduces & is_token
         below = self.ends & (token < (index - attachments).unsqueeze(1))
         popped = self.ends & ~below & reduces.unsqueeze(1)
+        # It begins after the last constituent that stays.
         first = (below * (token + 1)).amax(1, keepdim=True)  # of the new constituent
         earlier = popped & (token < index - 1)
         merges = earlier.cumsum(1) - earlier.long() + 1  # a constituent that starts after a token does not concern it
@@ -105,6 +106,7 @@ def replay_stacks(
     candidates = []
     tapes = []
     for index, (back, is_token) in enumerate(zip(attachments.unbind(1), mask.bool().unbind(1), strict=True), past):
+        # The lowest constituent, which holds the root, ends first.
         lowest = stacks.ends.byte().argmax(1)
         candidates.append(stacks.candidates(index, index - back == lowest))
         stacks = stacks.push(index, back, is_token)

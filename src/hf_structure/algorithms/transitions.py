@@ -46,6 +46,7 @@ class TransitionStates:
         words = torch.arange(n + 1, device=lengths.device).repeat(len(lengths), 1)  # (batch, n + 1)
         none = torch.full_like(words, -1)
         start = torch.zeros_like(lengths)
+        # The root lies at the bottom of the stack, whose other cells are arbitrary.
         return cls(0 * words, start + 1, words[:, 1:], start, none, none, lengths)
 
     @property
@@ -54,7 +55,7 @@ class TransitionStates:
 
     @property
     def finished(self) -> torch.Tensor:
-        """`(batch,)`: whether the tree is complete."""
+        """`(batch,)`: mask of the states with a complete tree."""
         return (self.depth == 1) & (self.front == self.lengths)
 
     @property
@@ -68,7 +69,7 @@ class TransitionStates:
         return _pick(self.stack, (self.depth - 2).clamp(min=0))
 
     def legal_actions(self, swap: bool = False) -> torch.Tensor:
-        """`(batch, 4)`, or `(batch, 3)` without SWAP: which transitions may be taken."""
+        """`(batch, 4)`, or `(batch, 3)` without SWAP: mask of the transitions that may be taken."""
         to_come = self.front < self.lengths
         two_words = self.depth > 2
         last_arc = (self.depth == 2) & ~to_come
@@ -142,12 +143,12 @@ def oracle_path(
         labels (`torch.LongTensor` of shape `(batch, n)`, *optional*):
             Label of the arc to each word, for the states; negative if not known.
         right_offset (`int`): Added to the labels of right arcs, to tell them from labels of left arcs.
-        swap (`bool`): Whether SWAP may be used.
+        swap (`bool`): Allow SWAP.
 
     Returns:
-        Transitions `(batch, steps)`, padded with -1; `steps + 1` states, including the first and the last; and for
-        each sentence whether its tree was built, `(batch,)`: not if the heads form no tree with one root, or if arcs
-        cross and `swap` is off.
+        Transitions `(batch, steps)`, padded with -1; `steps + 1` states, including the first and the last; and a mask
+        `(batch,)` of the sentences whose tree was built: not if the heads form no tree with one root, or if arcs cross
+        and `swap` is off.
     """
     lengths = (heads >= 0).sum(1) if lengths is None else lengths
     state = TransitionStates.initial(lengths)
@@ -167,6 +168,7 @@ def oracle_path(
         state = state.step(action, label)
         actions.append(action)
         states.append(state)
+    # Trees that cannot be built stop early; they are reported as not finished.
     steps = torch.stack(actions, dim=1) if actions else heads.new_zeros(len(heads), 0)
     return steps, states, state.finished
 
@@ -186,9 +188,10 @@ def projective_order(heads: torch.Tensor) -> torch.Tensor:
         heads (`torch.LongTensor` of shape `(batch, n + 1)`): Heads with a column for the root in front; -1 for none.
 
     Returns:
-        `torch.LongTensor` of shape `(batch, n + 1)`; of no meaning where the heads are no tree.
+        `torch.LongTensor` of shape `(batch, n + 1)`; arbitrary if the heads are no tree.
     """
     words = torch.arange(heads.shape[1], device=heads.device)
+    # A word counts in its own subtree, and in the subtree of each of its ancestors.
     sizes = torch.zeros_like(heads)  # of the subtrees
     for ancestor, there in _ancestors(heads):
         sizes.scatter_add_(1, ancestor, there.long())  # (batch, n + 1)
@@ -210,7 +213,7 @@ def projective_order(heads: torch.Tensor) -> torch.Tensor:
 
 
 def _ancestors(heads: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """For every word itself, its head, the head's head, ...: words and whether there is one, both `(batch, n + 1)`."""
+    """For every word itself, its head, the head's head, ...: words and the mask of existing ones, `(batch, n + 1)`."""
     ancestor = torch.arange(heads.shape[1], device=heads.device).expand_as(heads)
     there = torch.ones_like(heads, dtype=torch.bool)
     for _ in range(heads.shape[1]):  # a cycle has no end
@@ -232,6 +235,7 @@ def _oracle_action(state: TransitionStates, gold: torch.Tensor, order: torch.Ten
     action = torch.full_like(top, SHIFT)
     if order is not None:
         action[_pick(order, second) > _pick(order, top)] = SWAP
+    # Later assignments win: an arc comes before a swap, and a swap before a shift.
     action[(_pick(gold, top) == second) & top_has_all] = RIGHT_ARC
     action[(_pick(gold, second) == top) & second_has_all] = LEFT_ARC
     legal = _pick(state.legal_actions(swap=True), action)
@@ -251,7 +255,7 @@ def _pick(values: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
 
 
 def _put(values: torch.Tensor, columns: torch.Tensor, new: torch.Tensor, where: torch.Tensor) -> torch.Tensor:
-    """A copy with one value of each row replaced `where` it is to be."""
+    """A copy with one value of each row replaced, in the rows of a mask."""
     columns = torch.where(where, columns, 0).unsqueeze(1)  # (batch, 1)
     old = values.gather(1, columns)  # (batch, 1)
     return values.scatter(1, columns, torch.where(where.unsqueeze(1), new.unsqueeze(1), old))  # (batch, width)

@@ -154,18 +154,14 @@ def restore_words(heads: Sequence[int], keep: Sequence[bool]) -> list[int]:
 
 def span_order(spans: Sequence[tuple[int, int]], length: int) -> list[int]:
     """
-    Places in `spans` of the constituents of a tree in pre-order: from left to right, outer ones before inner ones, and
-    equal ones (unary chains) in the given order.
+    Indices of a tree's constituents in pre-order: from left to right, outer ones before inner ones, and equal ones
+    (unary chains) in the given order.
 
     Raises `ValueError` unless the spans form a tree: not empty, within the sentence, none crossing another, and one of
     them covering the whole sentence if it has more than one word.
     """
     spans = _as_spans(spans)
-    for start, end in spans:
-        if not 0 <= start < end <= length:
-            raise ValueError(f"({start}, {end}) is no span of a sentence of {length} words")
-    if length > 1 and (0, length) not in spans:
-        raise ValueError(f"no span covers the whole sentence, (0, {length})")
+    _check_inside(spans, length)
     order = sorted(range(len(spans)), key=lambda i: (spans[i][0], -spans[i][1]))
     around: list[tuple[int, int]] = []  # spans that contain the current position, outermost first
     for start, end in (spans[i] for i in order):
@@ -175,6 +171,15 @@ def span_order(spans: Sequence[tuple[int, int]], length: int) -> list[int]:
             raise ValueError(f"the spans {around[-1]} and {(start, end)} cross")
         around.append((start, end))
     return order
+
+
+def _check_inside(spans: Sequence[tuple[int, int]], length: int) -> None:
+    """Raises `ValueError` for a span outside the sentence, and if none covers a sentence of several words."""
+    for start, end in spans:
+        if not 0 <= start < end <= length:
+            raise ValueError(f"({start}, {end}) is no span of a sentence of {length} words")
+    if length > 1 and (0, length) not in spans:
+        raise ValueError(f"no span covers the whole sentence, (0, {length})")
 
 
 def span_children(spans: Sequence[tuple[int, int]], length: int) -> list[list[int]]:

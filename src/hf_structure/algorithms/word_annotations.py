@@ -65,7 +65,7 @@ def lemma_of(rule: str, form: str) -> str:
 @dataclass(frozen=True)
 class Lexicon:
     """
-    What is known of words, and corrects rules that were predicted for them.
+    Known words and lemmas, which correct predicted rules.
 
     Args:
         rules (`Mapping[tuple[str, str], str]`): The rules of words as they are written, with their XPOS.
@@ -82,7 +82,7 @@ class Lexicon:
 
     @classmethod
     def read(cls, known_words: Mapping[str, str], known_lemmas: str) -> "Lexicon":
-        """The lexicon of what [`~hf_structure.text.lexicons`] collects; the lemmas of known words are known, too."""
+        """The lexicon that [`~hf_structure.text.lexicons`] has collected; lemmas of known words are known, too."""
         # Configurations ask again and again. Equality of the same strings costs a tenth of their hash as a whole.
         for words, lemmas, lexicon in _LEXICONS:
             if words == known_words and lemmas == known_lemmas:

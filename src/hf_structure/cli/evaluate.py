@@ -113,8 +113,8 @@ def run_evaluate(options: argparse.Namespace) -> None:
     """
     Compares the trees or graphs of two files: prints the attachment scores of dependency trees in CoNLL-U, or all
     scores of the CoNLL 2018 shared task if sentences or words differ; the unlabelled F1 and the recall by label of
-    constituency trees in brackets, or their labelled scores; or precision, recall and F1 of the arcs of dependency graphs in CoNLL-U, SDP,
-    JSON or MRP.
+    constituency trees in brackets, or their labelled scores; or precision, recall and F1 of the arcs of dependency
+    graphs in CoNLL-U, SDP, JSON or MRP.
     """
     kind = _kind_of_structures(options)
     for other, names in _OPTIONS.items():

@@ -1,7 +1,7 @@
 """Collates encoded sentences into batches of tensors."""
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,6 +70,8 @@ class CausalCollator:
     Args:
         columns (`dict[str, int]`): Names of further columns with a number, or a list of numbers, for each token, and
             the number that pads them.
+        compute (`Callable`, *optional*): Given the batch, returns further inputs of the model, which are added to it.
+            Runs on the CPU, in the workers of a data loader.
 
     Called with dictionaries that hold `input_ids` and, all or none, the `columns`; returns `input_ids`,
     `attention_mask`, `labels` and the columns, each of shape `(batch_size, seq_len)`, or `(batch_size, seq_len,
@@ -79,9 +81,12 @@ class CausalCollator:
     pad_token_id: int
     padding_side: str = "right"
     columns: dict[str, int] = field(default_factory=dict, kw_only=True)
+    compute: Callable[[dict[str, Any]], dict[str, Any]] | None = field(default=None, kw_only=True)
 
-    def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        batch = {"input_ids": self._pad([example["input_ids"] for example in examples], self.pad_token_id)}
+    def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        batch: dict[str, Any] = {
+            "input_ids": self._pad([example["input_ids"] for example in examples], self.pad_token_id)
+        }
         batch["attention_mask"] = self._pad([[1] * len(example["input_ids"]) for example in examples], 0)
         # Nothing predicts the first token: `Trainer` would count a label for it, but it would never get a loss.
         is_target = (batch["attention_mask"] == 1) & (batch["attention_mask"].cumsum(1) > 1)
@@ -89,6 +94,8 @@ class CausalCollator:
         for name, fill in self.columns.items():
             if examples[0].get(name) is not None:
                 batch[name] = self._pad(_of_equal_length([example[name] for example in examples], fill), fill)
+        if self.compute is not None:
+            batch |= self.compute(batch)
         return batch
 
     def _pad(self, sequences: Sequence[Sequence[Any]], value: int) -> torch.Tensor:

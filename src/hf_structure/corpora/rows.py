@@ -1,12 +1,12 @@
 """Streams a text column of a data set: Parquet and JSON files, folders of `save_to_disk`, the Hub."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from hf_structure.text.files import DataError, check_encoding, open_input, plain_path
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 ROW_FORMATS = {".parquet": "parquet", ".json": "json", ".jsonl": "json"}  # files of rows
 _BATCH = 1000  # rows in memory
+_FEW = 64  # the same of a Parquet file of a large corpus
+_SHARD = 10_000  # rows of a part of a data set that is not read as a stream
 _SAVED = ("state.json", "dataset_dict.json")  # files that `save_to_disk` writes for a data set, and for several splits
 
 Row = Callable[[], str | list[str] | None]
@@ -24,24 +26,49 @@ class Rows:
     """
     A column of strings (text) or of lists of strings (words), read as a stream. Iterating yields for each row a
     function that makes its value, which takes time; the value may be None. `name` is used in error messages, `total`
-    is the number of rows, if known, and `files` are the paths or addresses of the files.
+    is the number of rows, if known, `files` are the paths or addresses of the files, and `first` is the number of rows
+    that precede these.
 
     Iterating raises `ValueError` for an unknown column (the message names the existing ones), a column of another
     type, or a damaged file.
     """
 
-    def __init__(self, dataset: Any, name: str, column: str, total: int | None, files: list[str]):
+    def __init__(self, dataset: Any, name: str, column: str, total: int | None, files: list[str], first: int = 0):
         self.dataset = dataset
         self.name = name
         self.column = column
         self.total = total
         self.files = files
+        self.first = first
 
     def __iter__(self) -> Iterator[Row]:
         batches = self.dataset.with_format("arrow").iter(batch_size=_BATCH)
         while (values := self._next_batch(batches)) is not None:
             for i in range(len(values)):
                 yield partial(_value, values, i)
+
+    def shards(self) -> "list[Rows]":
+        """The parts of a data set that can be read alone: its files, or `_SHARD` rows of one in memory, in order."""
+        if hasattr(self.dataset, "select"):
+            ranges = [range(i, min(i + _SHARD, len(self.dataset))) for i in range(0, len(self.dataset), _SHARD)]
+            parts = ((self.dataset.select(rows), self.name, self.column, len(rows)) for rows in ranges)
+            return [Rows(*part, self.files, rows.start) for part, rows in zip(parts, ranges, strict=True)]
+        count = getattr(self.dataset, "num_shards", 1)
+        if count == 1:
+            return [self]
+        shards = (self.dataset.shard(num_shards=count, index=index) for index in range(count))
+        names = (f"{self.name}, file {number} of {count}" for number in range(1, count + 1))
+        return [Rows(shard, name, self.column, None, self.files) for shard, name in zip(shards, names, strict=True)]
+
+    def after(self, count: int) -> Iterator[Row]:
+        """Yields the rows after the first `count`, which are not read if that is possible."""
+        dataset = self.dataset
+        if isinstance(dataset, RowGroups):
+            dataset, count = dataset.skip(count)
+        elif hasattr(dataset, "select"):
+            dataset = dataset.select(range(count, len(dataset)))
+            count = 0
+        return islice(Rows(dataset, self.name, self.column, None, self.files), count, None)
 
     def part(self, index: int, count: int) -> Iterator[Row]:
         """Yields one of `count` parts: some of the files if there are enough, or else every `count`-th row."""
@@ -57,18 +84,22 @@ class Rows:
         return None if table is None else self._checked(table)
 
     def _checked(self, table: "pyarrow.Table") -> "pyarrow.ChunkedArray":
-        columns = " ".join(", ".join(f"{field.name} ({field.type})" for field in table.schema).split())
-        if self.column not in table.column_names:
-            raise ValueError(f"{self.name} has no column {self.column!r}: the columns are {columns}")
-        if not _holds_text(table.schema.field(self.column).type):
-            raise ValueError(
-                f"the column {self.column!r} of {self.name} holds neither strings nor lists of strings: the columns "
-                f"are {columns}"
-            )
+        check_column(table.schema, self.column, self.name)
         values = table.column(self.column)
         with _named_errors(self.name):
             values.validate(full=True)  # checks that it is UTF-8
         return values
+
+
+def check_column(schema: "pyarrow.Schema", column: str, name: str) -> None:
+    """Raises `ValueError` if a table has no such column, or one that holds neither text nor words."""
+    columns = " ".join(", ".join(f"{field.name} ({field.type})" for field in schema).split())
+    if column not in schema.names:
+        raise ValueError(f"{name} has no column {column!r}: the columns are {columns}")
+    if not _holds_text(schema.field(column).type):
+        raise ValueError(
+            f"the column {column!r} of {name} holds neither strings nor lists of strings: the columns are {columns}"
+        )
 
 
 def _value(values: "pyarrow.ChunkedArray", row: int) -> str | list[str] | None:
@@ -108,6 +139,72 @@ def open_file(path: str, column: str) -> Rows:
         total = parquet.read_metadata(path).num_rows if form == "parquet" else None
         stream = datasets.load_dataset_builder(form, data_files=[path]).as_streaming_dataset("train")
     return Rows(stream, path, column, total, [path])
+
+
+class RowGroups:
+    """
+    Some row groups of a Parquet file, as a data set for [`Rows`] of one column. Nothing else of the file is read, and
+    a row group only as it is needed.
+    """
+
+    def __init__(self, path: str, column: str, groups: Sequence[int]):
+        self.path = path
+        self.column = column
+        self.groups = groups
+
+    def with_format(self, _: str) -> "RowGroups":
+        return self
+
+    def skip(self, count: int) -> tuple["RowGroups", int]:
+        """Leaves out the row groups that lie in the first `count` rows. Returns how many of the rows remain."""
+        with open_input(self.path) as file:
+            metadata = _parquet_file(file, self.path).metadata
+        groups = list(self.groups)
+        while groups and (rows := metadata.row_group(groups[0]).num_rows) <= count:
+            count -= rows
+            del groups[0]
+        return RowGroups(self.path, self.column, groups), count
+
+    def iter(self, batch_size: int) -> "Iterator[pyarrow.Table]":
+        import pyarrow
+
+        with open_input(self.path) as file:
+            # Few rows at a time: each may be a whole book.
+            batches = _parquet_file(file, self.path).iter_batches(
+                min(batch_size, _FEW), row_groups=self.groups, columns=[self.column]
+            )
+            yield from (pyarrow.Table.from_batches([batch]) for batch in batches)
+
+
+def open_row_groups(path: str, column: str, size: int) -> list[tuple[Rows, int]]:
+    """
+    Cuts a Parquet file into parts of whole row groups with at least `size` bytes. Returns each with its bytes. Raises
+    the errors of [`check_column`].
+    """
+    with open_input(path) as file:
+        opened = _parquet_file(file, path)
+        check_column(opened.schema_arrow, column, path)
+        metadata = opened.metadata
+    parts = []
+    groups: list[int] = []
+    first = rows = taken = 0
+    for group in range(metadata.num_row_groups):
+        groups.append(group)
+        rows += metadata.row_group(group).num_rows
+        taken += metadata.row_group(group).total_byte_size
+        if taken >= size or group == metadata.num_row_groups - 1:
+            parts.append((Rows(RowGroups(path, column, groups), path, column, rows, [path], first), taken))
+            first += rows
+            groups = []
+            rows = taken = 0
+    return parts
+
+
+def _parquet_file(file: IO[bytes], path: str) -> Any:
+    from pyarrow import parquet
+
+    with _named_errors(path):
+        return parquet.ParquetFile(file)
 
 
 def row_suffix(path: str | os.PathLike) -> str | None:

@@ -1,4 +1,4 @@
-"""What a model gives and reads, as its configuration says; pipelines and scripts ask nothing else."""
+"""Outputs and inputs of models, declared by their configurations; pipelines and scripts ask nothing else."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ class Column:
         name (`str`): Its name.
         vocabulary (`Mapping[int, str]`, *optional*): Names of its ids; without it, the values are numbers.
         of_punctuation (`str`, *optional*): The value of a punctuation mark that is restored to a tree by rule.
-        spelled (`Callable[[Sequence, Sequence[str], Mapping[str, Sequence]], list[str]]`, *optional*): What names of
-            the vocabulary (or lists of the best ones) mean for the words of a sentence, if not the names themselves,
-            given the names in the other columns: `spelled(["lower-1+"], ["Cats"], {})` is `["cat"]`.
+        spelled (`Callable[[Sequence, Sequence[str], Mapping[str, Sequence]], list[str]]`, *optional*): Turns names of
+            the vocabulary (or lists of the best ones) into values for the words of a sentence, given the names in the
+            other columns: `spelled(["lower-1+"], ["Cats"], {})` is `["cat"]`. By default values are the names.
     """
 
     name: str
@@ -39,32 +39,32 @@ def label_columns(id2label: Mapping[int, str]) -> tuple[Column, Column]:
 @dataclass(frozen=True)
 class Abilities:
     """
-    What a model gives and reads. The defaults are those of a model without structures.
+    Outputs and inputs of a model; by default, of a model without structures.
 
     Args:
         structures (`tuple[str, ...]`): Kinds of structure it gives: `"dependency"`, `"constituency"`, `"graph"`.
-        columns (`tuple[Column, ...]`): What it says of each word of a dependency tree.
-        optional_constituents (`bool`): Whether `decode(constituents=False)` saves the time for constituents.
+        columns (`tuple[Column, ...]`): Predictions for each word of a dependency tree.
+        optional_constituents (`bool`): It leaves out constituents on request, `decode(constituents=False)`.
         span_labels (`tuple[str, ...]`, *optional*): Names of the labels that it gives constituents; None without any.
         decoders (`tuple[str, ...]`): How it decodes: `"tree"`, `"projective"`, `"argmax"`.
-        k_best (`bool`): Whether it gives several structures, best first.
-        marginals (`bool`): Whether it gives probabilities of all arcs.
-        beam (`bool`): Whether it searches with a beam.
-        rounds (`bool`): Whether it refines its trees in several rounds.
+        k_best (`bool`): It gives several structures, best first.
+        marginals (`bool`): It gives probabilities of all arcs.
+        beam (`bool`): It searches with a beam.
+        rounds (`bool`): It refines its trees in several rounds.
         tags (`tuple[str, ...]`, *optional*):
             Part-of-speech tags it reads: empty if it does not name them, None if it reads none.
         initial_labels (`tuple[str, ...]`, *optional*):
             Labels of the trees it can start from: empty if it reads unlabelled trees, None if it starts from none.
         treebanks (`tuple[str, ...]`): Treebanks whose habits it can follow, the default first.
         read_beside (`Callable[[Sequence[str]], dict[str, list]]`, *optional*):
-            Gives what it reads of words beside their ids, by the names of its arguments, one value a word.
-        segments (`bool`): Whether it finds where sentences begin in running text.
+            Returns its further inputs for words, besides their ids, by the names of its arguments, one value a word.
+        segments (`bool`): It finds sentence starts in running text.
         reads (`"text"`, `"words"` or `"pieces"`):
             Running text, as the models of transformers; whole words; or words that may be split into pieces.
         incremental (`bool`):
-            Whether it is a language model that builds structures as it reads: it sums over them to score a sentence.
+            It is a language model that builds structures as it reads: it sums over them to score a sentence.
         reads_sentences (`bool`):
-            Whether it is a causal language model of sentences of words, each of which ends in the end token.
+            It is a causal language model of sentences of words, each of which ends in the end token.
         max_words, max_tokens (`int`, *optional*): The longest sentence it has positions for.
     """
 
@@ -90,6 +90,6 @@ class Abilities:
 
 
 def abilities_of(config: PreTrainedConfig) -> Abilities:
-    """What models with a configuration give and read. Those of transformers read text and give no structure."""
+    """The abilities of models with a configuration; models of transformers read text and give no structure."""
     longest = getattr(config, "max_position_embeddings", None)
     return getattr(config, "abilities", Abilities(max_tokens=longest))

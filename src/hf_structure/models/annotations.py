@@ -1,4 +1,4 @@
-"""What a family's record says of the structures that its language models read: see [`StructureAnnotation`]."""
+"""Structures that a family's language models read, for training, metrics and probing: [`StructureAnnotation`]."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class StructureAnnotation:
         padding: Columns with one value (or list) for each token, and the number that pads them.
         computed_inputs: Inputs of the model that are computed from the structures in advance.
         sums: Names of the counts in `statistics`.
-        is_text: Whether structures are written between the tokens, so that their probability is part of the text's.
+        is_text: Structures are written between the tokens, so that their probability is part of the text's.
     """
 
     config: Any
@@ -109,7 +109,7 @@ class StructureAnnotation:
         word_ids: torch.Tensor,
         structures: torch.Tensor,
     ) -> dict[str, torch.Tensor] | None:
-        """What the structures tell each token about every other, by name, each of shape `(B, L, L)`."""
+        """The relations of each token to every other in the structures, by name, each of shape `(B, L, L)`."""
         return None
 
 

@@ -41,8 +41,8 @@ class Family:
             Function of the package that is given the heads of a training sentence and a configuration, and returns
             why a model cannot learn from the sentence, or None. By default heads must form a tree with one root.
         has_encoder_inputs (`bool`):
-            Whether its models have a method `encoder_inputs`, which gives the inputs of an encoder below them and the
-            word of each position.
+            Its models have a method `encoder_inputs`, which gives the inputs of an encoder below them and the word of
+            each position.
         annotation (`str`, *optional*):
             The [`~hf_structure.models.annotations.StructureAnnotation`] of a family of language models that read
             structures: their collator, statistics and tapes.

@@ -69,7 +69,8 @@ def part_pairs(
         positions = positions.expand(-1, -1, *values.shape[2:])  # (2 * batch_size, longest, ...)
         return torch.cat([values, values]).gather(1, positions)  # (2 * batch_size, longest, ...)
 
-    return mask.gather(1, order), {name: part(values) for name, values in inputs.items()}
+    parted = {name: part(values) for name, values in inputs.items()}
+    return mask.gather(1, order), parted  # (2 * batch_size, longest)
 
 
 def sequence_loss(
@@ -80,6 +81,7 @@ def sequence_loss(
     by it.
     """
     loss = model.loss_function(labels=labels, pooled_logits=logits, config=model.config)
+    # The loss is a mean over the batch: times the number of labels it is a sum.
     return loss if num_items_in_batch is None else loss * labels.numel() / num_items_in_batch
 
 

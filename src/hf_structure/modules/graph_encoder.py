@@ -44,6 +44,12 @@ class GraphPreTrainedModel(AttentionMixin, PublishingMixin, PreTrainedModel):
                 init.uniform_(parameter, -(module.hidden_size**-0.5), module.hidden_size**-0.5)
 
 
+def refuse_states(options: dict[str, Any], reading: str) -> None:
+    """Raises `ValueError` if hidden states or attentions of a parser are asked for."""
+    if options.get("output_attentions") or options.get("output_hidden_states"):
+        raise ValueError(f"this model reads {reading}: ask its base model for what is inside")
+
+
 class GraphEncoderModel(GraphPreTrainedModel):
     """
     The base model: embeddings, or the encoder of `config.encoder_config`, beneath layers that may read a graph. A

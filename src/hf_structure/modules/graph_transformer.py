@@ -127,10 +127,12 @@ class GraphAttention(nn.Module):
         to_dependents, to_heads = pairs.vectors(self.key_relations, query.dtype)
         num_heads = scores.shape[1]
         upward = (query * to_heads).sum(-1, keepdim=True) * pairs.has_head  # (B, H, R, 1)
-        scores = scores.scatter_add(3, pairs.head.expand(-1, num_heads, -1, -1), upward.to(scores.dtype))
+        heads = pairs.head.expand(-1, num_heads, -1, -1)
+        scores = scores.scatter_add(3, heads, upward.to(scores.dtype))  # (B, H, R, L)
         of_head = query.gather(2, pairs.row.transpose(2, 3).expand(-1, num_heads, -1, query.shape[3]))  # (B, H, L, d)
         downward = (of_head * to_dependents).sum(-1).unsqueeze(2) * pairs.has_row  # (B, H, 1, L)
-        return scores.scatter_add(2, pairs.row.expand(-1, num_heads, -1, -1), downward.to(scores.dtype))
+        rows = pairs.row.expand(-1, num_heads, -1, -1)
+        return scores.scatter_add(2, rows, downward.to(scores.dtype))  # (B, H, R, L)
 
     def _add_values(self, context: torch.Tensor, weights: torch.Tensor, pairs: "_Pairs") -> torch.Tensor:
         assert self.value_relations is not None  # where arcs are read

@@ -34,6 +34,7 @@ class Int8Linear(nn.Module):
         self.in_features = linear.in_features
         self.out_features = linear.out_features
         weight = linear.weight.detach()
+        # A row of zeros must not divide by zero.
         scale = weight.abs().amax(1).clamp_(min=TINY) / WEIGHT_LIMIT  # (out_features,)
         bias = torch.zeros_like(scale) if linear.bias is None else linear.bias.detach().clone()
         self.register_buffer("quantized", (weight / scale.unsqueeze(1)).round_().to(torch.int8))
@@ -48,6 +49,7 @@ class Int8Linear(nn.Module):
     @torch.no_grad()
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """`(..., out_features)`, from `(..., in_features)`."""
+        # One scale for each vector, so that its result does not depend on the others.
         rows = states.reshape(-1, self.in_features)  # (rows, in_features)
         scale = rows.abs().amax(1, keepdim=True).clamp_(min=TINY).div_(INPUT_LIMIT)
         products = torch._int_mm((rows / scale).round_().to(torch.int8), self.quantized.T)
@@ -78,25 +80,13 @@ def quantize(model: nn.Module) -> nn.Module:
     """
     if is_quantized(model):
         return model
-    for name, tensor in model.named_parameters():
-        if tensor.device.type != "cpu":
-            raise ValueError(f"int8 computes on a CPU only: {name} is on the device {str(tensor.device)!r}")
-        if tensor.is_floating_point() and tensor.dtype != torch.float32:
-            raise ValueError(f"only a model in float32 becomes one in int8: {name} is in {tensor.dtype}")
-    found = [
-        (parent, name, child)
-        for parent in model.modules()
-        for name, child in parent._modules.items()  # `named_children` leaves repeated ones out
-        if isinstance(child, nn.Linear) and type(child).forward is nn.Linear.forward
-    ]
-    if not found:
-        raise ValueError(f"{type(model).__name__} has no linear layers that could compute in int8")
-    if any(child._forward_hooks or child._forward_pre_hooks or "forward" in vars(child) for _, _, child in found):
-        raise ValueError("linear layers with hooks cannot compute in int8")
+    _check_parameters(model)
+    found = _linear_layers(model)
     _check_machine()
-    made = {child: Int8Linear(child) for _, _, child in found}  # a layer that is used twice stays one layer
-    for parent, name, child in found:
-        setattr(parent, name, made[child])
+    # Keyed by layer, so that a layer that is used twice stays one layer.
+    made = {layer: Int8Linear(layer) for _, _, layer in found}
+    for parent, name, layer in found:
+        setattr(parent, name, made[layer])
     model.hf_quantizer = _Int8Quantizer(QuantizationConfigMixin(quant_method="int8"))  # type: ignore
     return model.eval()
 
@@ -106,12 +96,36 @@ def is_quantized(model: nn.Module) -> bool:
     return any(isinstance(module, Int8Linear) for module in model.modules())
 
 
+def _check_parameters(model: nn.Module) -> None:
+    """Raises `ValueError` unless all parameters are on a CPU, in float32."""
+    for name, tensor in model.named_parameters():
+        if tensor.device.type != "cpu":
+            raise ValueError(f"int8 computes on a CPU only: {name} is on the device {str(tensor.device)!r}")
+        if tensor.is_floating_point() and tensor.dtype != torch.float32:
+            raise ValueError(f"only a model in float32 becomes one in int8: {name} is in {tensor.dtype}")
+
+
+def _linear_layers(model: nn.Module) -> list[tuple[nn.Module, str, nn.Linear]]:
+    """Parent, name and layer of all plain linear layers. Raises `ValueError` if there are none, or hooks on some."""
+    found = []
+    for parent in model.modules():
+        for name, child in parent._modules.items():  # `named_children` leaves repeated ones out
+            if isinstance(child, nn.Linear) and type(child).forward is nn.Linear.forward:
+                found.append((parent, name, child))
+    if not found:
+        raise ValueError(f"{type(model).__name__} has no linear layers that could compute in int8")
+    if any(layer._forward_hooks or layer._forward_pre_hooks or "forward" in vars(layer) for _, _, layer in found):
+        raise ValueError("linear layers with hooks cannot compute in int8")
+    return found
+
+
 def _check_machine() -> None:
     """Raises `ValueError` unless the largest products come out exactly."""
     size = 64
     inputs = torch.full((size, size), INPUT_LIMIT, dtype=torch.int8)
     weights = torch.full((size, size), WEIGHT_LIMIT, dtype=torch.int8)
     try:
+        # Old processors saturate: the largest numbers show it.
         is_exact = bool((torch._int_mm(inputs, weights) == size * INPUT_LIMIT * WEIGHT_LIMIT).all())
     except RuntimeError:
         is_exact = False

@@ -30,6 +30,7 @@ class BiLSTM(nn.Module):
         batch, length = inputs.shape[:2]
         positions = torch.arange(length, device=inputs.device)
         backwards = lengths.unsqueeze(1) - 1 - positions  # the sentence backwards, then the padding
+        # Padding stays where it is, behind: an LSTM reads it last and it reaches no word.
         backwards = torch.where(backwards < 0, positions, backwards)
         rows = backwards + length * torch.arange(batch, device=inputs.device).unsqueeze(1)  # (B, L)
         for layer, (ahead, back) in enumerate(zip(self.forward_layers, self.backward_layers, strict=True)):
@@ -51,4 +52,5 @@ class _Turn(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        # A reversal is its own inverse: another `index_select`, where autograd would add to zeros.
         return _Turn.apply(gradient, *ctx.saved_tensors), None

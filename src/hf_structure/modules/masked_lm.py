@@ -12,5 +12,6 @@ def masked_cross_entropy(
     and labels `(batch_size, seq_len)`, -100 elsewhere. Only the masked words go through the output layer.
     """
     is_target = labels != -100
+    # In float32: sums over a whole vocabulary lose too much in half precision.
     logits = lm_head(hidden_states[is_target]).float()
     return nn.functional.cross_entropy(logits, labels[is_target], reduction="sum"), is_target.sum()

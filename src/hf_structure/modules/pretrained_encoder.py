@@ -98,6 +98,7 @@ def encoder_settings(encoder: Any, tokenizer: PreTrainedTokenizerBase, num_layer
     }
     is_narrow = getattr(source, "embedding_size", source.hidden_size) != source.hidden_size
     if source.model_type in OF_THEIR_OWN or is_narrow:
+        # The encoder's own configuration must not change.
         beneath = copy.deepcopy(source)
         beneath.num_hidden_layers = num_layers
         if getattr(beneath, "layer_types", None):  # ModernBERT's, whose attention is local or global
@@ -149,7 +150,7 @@ def copy_encoder(model: Any, encoder: PreTrainedModel, tokenizer: PreTrainedToke
 def encoder_weights(encoder: Any, num_layers: int, positions: int, segments: int) -> dict[str, torch.Tensor]:
     """
     An encoder's weights under the names of `graph_transformer`: embeddings and the first layers. The segments get the
-    vectors of the encoder's token types in order, and zero where there are no more; without segments,
+    vectors of the encoder's token types in order, then zero; without segments,
     the vector of the first type becomes a part of the positions.
 
     Raises:
@@ -176,6 +177,7 @@ def encoder_weights(encoder: Any, num_layers: int, positions: int, segments: int
     if segments:
         weights["embeddings.segment_embeddings.weight"] = table
     else:
+        # All positions are in the first segment.
         of_positions = of_positions + table
     weights["embeddings.position_embeddings.weight"] = of_positions
     return weights

@@ -26,7 +26,8 @@ class WordPlaces(NamedTuple):
             return values
         if self.order is None:
             return cast(Values, values[:, :n])
-        order = self.order[:, :n].view(len(values), n, *[1] * (values.dim() - 2))  # (B, n, 1, ...)
+        order = self.order[:, :n]
+        order = order.view(*order.shape, *[1] * (values.dim() - 2))  # (B, n, 1, ...)
         return cast(Values, values.gather(1, order.expand(-1, -1, *values.shape[2:])))  # (B, n, ...)
 
 

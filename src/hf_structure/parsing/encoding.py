@@ -46,18 +46,18 @@ def with_columns(sentences: Iterable[Any], **columns: Iterable | None) -> Iterat
 
 def encode_all(
     sentences: Iterable[tuple[Any, dict]], encode: Callable, skipped: tuple[type[ValueError], ...] = ()
-) -> Iterator[dict[str, Any] | None]:
+) -> Iterator[dict[str, Any] | SentenceError]:
     """
-    Encodes the sentences of [`with_columns`] with `encode`; None for sentences that raise an error in `skipped`.
-    Raises `SentenceError` if `encode` raises another `ValueError`.
+    Encodes the sentences of [`with_columns`] with `encode`. A `ValueError` of `encode` becomes a `SentenceError`,
+    which is yielded if the error is in `skipped`, and else raised.
     """
     for number, (sentence, annotations) in enumerate(sentences, start=1):
         try:
             encoded = encode(sentence, **annotations)
-        except skipped:
-            encoded = None
         except ValueError as error:
-            raise SentenceError(number, str(error), getattr(sentence, "place", "")) from error
+            encoded = SentenceError(number, str(error), getattr(sentence, "place", ""))
+            if not isinstance(error, skipped):
+                raise encoded from error
         yield encoded
 
 
@@ -107,9 +107,11 @@ class SentenceEncoder:
         Raises:
             LongSentenceError: more words than `max_words`, or than the model has positions for.
             EmptySentenceError: no words.
-            ValueError: another number of tags or heads than of words, an initial tree that does not fit the sentence
-                or that the model cannot use.
+            ValueError: a source with an `error`, another number of tags or heads than of words, an initial tree that
+                does not fit the sentence or that the model cannot use.
         """
+        if source.error is not None:
+            raise ValueError(source.error)
         words, layer = self._words(source)
         keep = seen_mask(words, self.tokenizer, self.punctuation)
         seen = [word for word, kept in zip(words, keep, strict=True) if kept]

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -23,7 +23,7 @@ from hf_structure.parsing.splitting import choose_splitter, regroup, split_texts
 from hf_structure.structures.parse import Parse
 from hf_structure.structures.parses import Parses
 from hf_structure.text.reading import is_one_sentence, read_all
-from hf_structure.text.sentences import read_batch
+from hf_structure.text.sentences import SentenceError, read_batch
 from hf_structure.text.tokenization import is_word_level
 
 WINDOW = 64  # batches whose sentences are sorted by length together
@@ -111,46 +111,62 @@ class Parser:
         return Parses(parses) if isinstance(batch, Sized) else parses
 
     def pipe(
-        self, inputs: Iterable[Any], *, tags: Iterable | None = None, initial: Iterable[Tree | None] | None = None
+        self,
+        inputs: Iterable[Any],
+        *,
+        tags: Iterable | None = None,
+        initial: Iterable[Tree | None] | None = None,
+        errors: Literal["raise", "return"] = "raise",
     ) -> Iterator[Any]:
         """
         Parses a stream: yields for each input, in order, the result of [`__call__`]. Reads `batch_size` times 64
-        sentences ahead, to make batches of similar lengths.
+        sentences ahead, to make batches of similar lengths. With `errors="return"`, a
+        [`~hf_structure.text.sentences.SentenceError`] stands for each sentence that cannot be parsed or is skipped,
+        instead of being raised.
         """
         # Check at the call, not when the first result is requested: a generator would delay the errors.
         if self._split is not None and not (tags is None and initial is None):
             raise ValueError("tags and initial trees are those of sentences: they need sentences='line'")
         check_given(self.model, tags, initial)
-        return self._stream(inputs, tags, initial)
+        if errors not in ("raise", "return"):
+            raise ValueError(f"errors must be raise or return, not {errors!r}")
+        return self._stream(inputs, tags, initial, errors == "return")
 
-    def _stream(self, inputs: Iterable[Any], tags: Iterable | None, initial: Iterable | None) -> Iterator[Any]:
+    def _stream(
+        self, inputs: Iterable[Any], tags: Iterable | None, initial: Iterable | None, return_errors: bool
+    ) -> Iterator[Any]:
         options = self.options
+        deferred = (ValueError,) if return_errors else ()
         # The number of sentences is unknown until texts are split.
         total = len(inputs) if isinstance(inputs, Sized) and self._split is None else None
         bar = tqdm(total=total, unit=" sentences", disable=not options.progress)
         # `split_texts` appends the number of sentences of each text, and `regroup` takes it from the left.
         counts: deque[int] = deque()
-        sources = read_all(inputs)
+        sources = read_all(inputs, deferred)
         if self._split is not None:
-            sources = split_texts(sources, counts, self._split, options.batch_size)
+            sources = split_texts(sources, counts, self._split, options.batch_size, deferred)
         elif options.sentences is None:
             better = "model" if self.abilities.segments else "split"
             sources = warn_of_several(sources, better, options.line_breaks)
-        skipped = skipped_errors(options.skip_long, options.skip_empty)
+        skipped = deferred or skipped_errors(options.skip_long, options.skip_empty)
         encoded = encode_all(with_columns(sources, tags=tags, initial=initial), self.encode, skipped)
         parses = self._parse_windows(encoded, bar)
+        if not return_errors:
+            parses = (parsed if isinstance(parsed, Parse) else None for parsed in parses)
         yield from parses if self._split is None else map(Parses, regroup(parses, counts))
 
-    def _parse_windows(self, sentences: Iterator[dict[str, Any] | None], bar: tqdm) -> Iterator[Parse | None]:
+    def _parse_windows(
+        self, sentences: Iterator[dict[str, Any] | SentenceError], bar: tqdm
+    ) -> Iterator[Parse | SentenceError]:
         """Reads a window of encoded sentences at a time and parses them in batches of similar lengths."""
         batch_size = self.options.batch_size
         # An incremental search skips padding: where a sentence has ended, it does nothing.
         max_padding = 1.0 if self.abilities.incremental else MAX_PADDING
         with bar:
             for window in windows(sentences, batch_size * WINDOW):
-                parses: list[Parse | None] = [None] * len(window)
-                # Skipped sentences are None here and in the results, so that inputs and results stay aligned.
-                present = [(index, encoded) for index, encoded in enumerate(window) if encoded is not None]
+                # Errors stay where they are, so that inputs and results stay aligned; parses replace the others.
+                parses: list[Any] = [*window]
+                present = [(index, each) for index, each in enumerate(window) if not isinstance(each, SentenceError)]
                 lengths = [len(encoded["input_ids"]) for _, encoded in present]
                 for batch in similar_length_batches(lengths, batch_size, max_padding):
                     indices, chosen = zip(*(present[i] for i in batch), strict=True)

@@ -51,13 +51,18 @@ def _given_spans(split: Callable[[str], list[str]], text: str) -> list[tuple[int
 
 
 def split_texts(
-    sources: Iterable[SourceSentence], counts: deque[int], split: Split = BY_RULES, batch_size: int = 64
+    sources: Iterable[SourceSentence],
+    counts: deque[int],
+    split: Split = BY_RULES,
+    batch_size: int = 64,
+    skipped: tuple[type[ValueError], ...] = (),
 ) -> Iterator[SourceSentence]:
     """
     Splits raw texts into sentences, each with its offset and the white space around it; a source with words is one
     sentence. The first sentence after an empty line begins a paragraph. The number of sentences of each source is
     appended to `counts` before the first of them is yielded. Several batches of texts are split together, so that a
-    model can batch texts of similar lengths.
+    model can batch texts of similar lengths. A text that cannot be split, with an error in `skipped`, is one sentence
+    without words, but with the `error`.
     """
     for window in windows(sources, AHEAD * batch_size * USUAL, _size):
         # Only raw texts are split, in one call, so that a model can batch them.
@@ -67,7 +72,12 @@ def split_texts(
                 counts.append(1)
                 yield source
                 continue
-            spans = next(found)
+            try:
+                spans = next(found)
+            except skipped as error:
+                counts.append(1)
+                yield replace(source, words=[], error=str(error))
+                continue
             counts.append(len(spans))
             yield from parts_of(source, spans)
 

@@ -240,7 +240,8 @@ def score(
     batch = read_batch(sentences)
     items = [batch] if isinstance(batch, str) else batch
     encode = partial(_encode, encode=scorer.encode, model=model)
-    encoded = list(encode_all(((item, {}) for item in items), encode, skipped_errors(skip_long, skip_empty)))
+    tried = encode_all(((item, {}) for item in items), encode, skipped_errors(skip_long, skip_empty))
+    encoded = cast(list[dict[str, Any] | None], list(tried))  # no errors: they are raised
     scores = _score_encoded(encoded, scorer, max_tokens, progress)
     return scores[0] if isinstance(batch, str) else scores
 

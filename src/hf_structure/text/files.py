@@ -135,7 +135,7 @@ class _Decompressed(io.RawIOBase):
     """The content of a compressed file."""
 
     def __init__(self, path: str | os.PathLike, compression: Compression):
-        self.file = io.FileIO(path)
+        self.file = _open_plain(path)
         self.name = path
         self._content = compression.reader(self.file)
 
@@ -164,11 +164,69 @@ class _Decompressed(io.RawIOBase):
 
 def open_input(path: str | os.PathLike) -> io.BufferedReader:
     """
-    Opens a file to read its bytes, decompressed if necessary. Raises `OSError` if it cannot be opened. Reading raises
-    `DataError` if a compressed file is cut off or damaged.
+    Opens a file, or an address of fsspec (`s3://...`, `hf://...`), to read its bytes, decompressed if necessary.
+    Raises `OSError` if it cannot be opened. Reading raises `DataError` if a compressed file is cut off or damaged.
     """
     compression = compression_of(path)
-    return open(path, "rb") if compression is None else io.BufferedReader(_Decompressed(path, compression), _BUFFER)
+    if compression is None and not is_address(path):
+        return open(path, "rb")
+    return io.BufferedReader(_open_plain(path) if compression is None else _Decompressed(path, compression), _BUFFER)
+
+
+def is_address(path: str | os.PathLike) -> bool:
+    """True for an address of fsspec, such as `s3://bucket/text.txt`; False for a path."""
+    return "://" in os.fspath(path)
+
+
+def file_size(path: str | os.PathLike) -> int:
+    """Size of a file or an address in bytes. Raises `OSError` if there is none."""
+    if not is_address(path):
+        return os.path.getsize(path)
+    from fsspec.core import url_to_fs
+
+    fs, inside = url_to_fs(os.fspath(path))
+    try:
+        return fs.info(inside)["size"]
+    except FileNotFoundError as error:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path)) from error
+
+
+def _open_plain(path: str | os.PathLike) -> Any:
+    if not is_address(path):
+        return io.FileIO(path)
+    from fsspec.core import url_to_fs
+
+    fs, inside = url_to_fs(os.fspath(path))
+    return _Named(fs.open(inside, "rb"), os.fspath(path))
+
+
+class _Named(io.RawIOBase):
+    """An open file of fsspec, with its address as its name."""
+
+    def __init__(self, file: Any, name: str):
+        self._file = file
+        self.name = name
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        content = self._file.read(len(buffer))
+        buffer[: len(content)] = content
+        return len(content)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 def bytes_read(file: io.BufferedReader) -> int:

@@ -30,13 +30,19 @@ def is_one_sentence(sentences: Any) -> bool:
     return isinstance(sentences, str | Mapping) or is_annotated or is_foreign
 
 
-def read_all(sentences: Iterable[Any]) -> Iterator[SourceSentence]:
-    """Reads sentences one by one, see [`read_source`]. Raises `SentenceError` for one that cannot be read."""
+def read_all(sentences: Iterable[Any], skipped: tuple[type[ValueError], ...] = ()) -> Iterator[SourceSentence]:
+    """
+    Reads sentences one by one, see [`read_source`]. Raises `SentenceError` for one that cannot be read; if its error
+    is in `skipped`, the sentence has no words, but the `error`.
+    """
     for number, sentence in enumerate(sentences, start=1):
+        place = getattr(sentence, "place", "")
         try:
             source = read_source(sentence)
+        except skipped as error:
+            source = SourceSentence(words=[], place=place, error=str(error))
         except ValueError as error:
-            raise SentenceError(number, str(error), getattr(sentence, "place", "")) from error
+            raise SentenceError(number, str(error), place) from error
         yield source
 
 
@@ -101,7 +107,7 @@ def _from_spacy(tokens: Any) -> SourceSentence:
 
 
 def unread_sentences(
-    file: io.BufferedReader, form: str, skip_empty: bool = True, line_breaks: str = "end"
+    file: Iterable[bytes], form: str, skip_empty: bool = True, line_breaks: str = "end", before: str | None = None
 ) -> Iterator[Unread]:
     """
     Yields the sentences of an open file in one of `FORMATS` but `auto`, each as a function that reads it, so that
@@ -109,19 +115,24 @@ def unread_sentences(
     `paragraphs`, by the paragraphs between empty lines. Empty lines are included unless `skip_empty`.
 
     The first sentence of a file begins a document (`# newdoc`), and the first of text after an empty line a paragraph.
-    CoNLL-U has its own comments.
+    CoNLL-U has its own comments. If the file is read from its middle, `before` is the line before.
     """
     name = source_name(file)
     if form == "conllu":
         for lines in sentence_lines(file):
             yield partial(_conllu_sentence, lines, name)
         return
-    metadata = new_document(name)
-    by_paragraph = form == "paragraphs" or (form == "raw" and line_breaks == "space")
-    of_text = partial(_text_sentences, form=form, skip_empty=skip_empty, by_paragraph=by_paragraph)
+    metadata = new_document(name) if before is None else {}
+    by_paragraph = is_by_paragraph(form, line_breaks)
+    of_text = partial(_text_sentences, form=form, skip_empty=skip_empty, by_paragraph=by_paragraph, before=before)
     for read in _OTHERS.get(form, of_text)(file, name):
         yield partial(read, metadata=metadata) if metadata else read
         metadata = {}
+
+
+def is_by_paragraph(form: str, line_breaks: str) -> bool:
+    """True if text of this format is read by paragraph, and not by line."""
+    return form == "paragraphs" or (form == "raw" and line_breaks == "space")
 
 
 def new_document(name: str) -> dict[str, str]:
@@ -149,7 +160,7 @@ def _conllu_sentence(lines: list[tuple[int, str]], name: str) -> SourceSentence:
     return from_conllu(sentence, f"{name}:{sentence.line}")
 
 
-def _sdp_sentences(file: io.BufferedReader, name: str) -> Iterator[Unread]:
+def _sdp_sentences(file: Iterable[bytes], name: str) -> Iterator[Unread]:
     for sentence in read_sdp(file):
         yield partial(_sdp_sentence, sentence, name)
 
@@ -160,7 +171,7 @@ def _sdp_sentence(sentence: SdpSentence, name: str, metadata: dict[str, str] | N
     return source
 
 
-def _bracket_sentences(file: io.BufferedReader, name: str) -> Iterator[Unread]:
+def _bracket_sentences(file: Iterable[bytes], name: str) -> Iterator[Unread]:
     for whole in read_brackets(file, unescape=True):
         if tree := whole.remove_traces():
             yield partial(_bracket_sentence, tree, f"{name}:{whole.line}")
@@ -172,15 +183,19 @@ def _bracket_sentence(tree: BracketTree, place: str, metadata: dict[str, str] | 
 
 
 def _text_sentences(
-    file: io.BufferedReader, name: str, form: str, skip_empty: bool, by_paragraph: bool
+    file: Iterable[bytes], name: str, form: str, skip_empty: bool, by_paragraph: bool, before: str | None
 ) -> Iterator[Unread]:
-    begins_paragraph = False
+    begins_paragraph = before is not None and (by_paragraph or _is_blank(before))
     for number, start, text, spaces in (_paragraphs if by_paragraph else _lines)(file):
         metadata = {"newpar": ""} if begins_paragraph else {}
-        is_blank = not clean_text(text).strip()
+        is_blank = _is_blank(text)
         if not (is_blank and skip_empty):
             yield partial(text_sentence, text, form, f"{name}:{number}", start, spaces_after=spaces, metadata=metadata)
         begins_paragraph = is_blank or by_paragraph
+
+
+def _is_blank(line: str) -> bool:
+    return not clean_text(line).strip()
 
 
 def text_sentence(

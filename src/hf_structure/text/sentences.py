@@ -56,6 +56,7 @@ class SourceSentence:
     metadata: dict[str, str] = field(default_factory=dict)  # comments of CoNLL-U: `{"newpar": ""}` is `# newpar`
     source: "ConlluSentence | None" = None  # the annotated sentence it was read from
     place: str = ""  # file and line, for messages
+    error: str | None = None  # why it cannot be read
 
     @property
     def is_text(self) -> bool:

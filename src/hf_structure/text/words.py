@@ -16,7 +16,7 @@ import regex
 
 from hf_structure.text.files import DataError, check_encoding, open_input, open_output
 
-PathOrFile = str | os.PathLike | IO | Iterable[str]
+PathOrFile = str | os.PathLike | IO | Iterable[str] | Iterable[bytes]
 Token = str | tuple[str, ...]  # a word, or the words of a token
 
 

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import torch
 from transformers import SchedulerType, TrainingArguments
-from transformers.integrations import get_available_reporting_integrations, is_deepspeed_available
+from transformers.integrations import get_available_reporting_integrations
 from transformers.optimization import TYPE_TO_SCHEDULER_FUNCTION
 from transformers.trainer_pt_utils import AcceleratorConfig
 
-from hf_structure.training.launching import check_launcher
+from hf_structure.training.launching import check_launcher, check_sharding
 
 SIZES = "a batch holds as many sentences as --max_tokens allows"
 SCORED = "whole data sets are scored, in batches of --max_tokens"
@@ -29,6 +29,7 @@ IGNORED = {
     **dict.fromkeys(("eval_accumulation_steps", "include_for_metrics", "batch_eval_metrics"), SCORED),
     **dict.fromkeys(("bf16_full_eval", "fp16_full_eval"), "evaluation computes as training does"),
     **dict.fromkeys(("use_liger_kernel", "liger_kernel_config"), "Liger has no kernels for these models"),
+    "deepspeed": "DeepSpeed is not supported; --fsdp shards a model on several GPUs",
     **dict.fromkeys(("do_train", "do_eval", "do_predict"), "the files that are given say what is done"),
 }
 # The same for its `accelerator_config`.
@@ -133,11 +134,8 @@ class RunArguments(TrainingArguments):
         if self.eval_strategy == "no":
             self.load_best_model_at_end = False
             self.early_stopping_patience = 0
-        # accelerate would train on without a message, and each process with all weights.
-        if self.use_cpu and self.fsdp:
-            raise ValueError("--fsdp needs GPUs: on a CPU, accelerate gives each process the whole model")
         super().__post_init__()
-        self._check_sharding()
+        check_sharding(self)
         self._check_loaders()
         self._check_schedule()
         self._check_reports()
@@ -148,13 +146,6 @@ class RunArguments(TrainingArguments):
         if self.push_to_hub and not self.license:
             raise ValueError("--license is needed with --push_to_hub: that of the model, such as apache-2.0")
         check_launcher()
-        if self.deepspeed and not is_deepspeed_available():
-            raise ValueError("--deepspeed: its package is not installed: pip install deepspeed")
-
-    def _check_sharding(self) -> None:
-        fsdp_config: Any = self.fsdp_config  # transformers has made it a dictionary
-        if self.fsdp and int(fsdp_config.get("version", 2)) == 1:
-            raise ValueError("--fsdp_config: a model that version 1 shards cannot be evaluated; give version 2")
 
     def _check_reports(self) -> None:
         # transformers knows two more tools than it lists.

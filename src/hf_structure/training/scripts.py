@@ -279,13 +279,17 @@ def pair_digests(data: str) -> list[list[str]] | str:
 def check_same_run(file: Path, options: dict) -> None:
     """Raises `ValueError` if `file`, the options of an earlier run in this folder, differs from the given ones."""
     if file.exists():
-        before = load_object(file)
-        changed = [name for name in options | before if options.get(name) != before.get(name)]
-        if changed:
-            raise ValueError(
-                f"{file.parent} is of a run with other options ({', '.join(changed)} differ): give the same ones to "
-                "go on with it, or delete that folder to start again"
-            )
+        check_same_options(load_object(file), options, file.parent)
+
+
+def check_same_options(before: dict, options: dict, folder: str | Path) -> None:
+    """Raises `ValueError` if `folder` belongs to a run with other options."""
+    changed = [name for name in options | before if options.get(name) != before.get(name)]
+    if changed:
+        raise ValueError(
+            f"{folder} is of a run with other options ({', '.join(changed)} differ): give the same ones to go on with "
+            "it, or delete that folder to start again"
+        )
 
 
 def run(main: Callable[[], None], name: str) -> None:

@@ -31,14 +31,17 @@ class G2GTransformerConfig(EncoderConfig):
         max_position_embeddings (`int`, defaults to 512): Longest sequence; a sentence of n words needs n + 4 positions
             with graph input, else n + 3, and n more if they are counted from the top of the stack.
         use_swap (`bool`, defaults to `False`):
-            Add a SWAP action, without which only projective trees can be learned and predicted.
-        use_history (`bool`, defaults to `True`): Let an LSTM read the actions taken so far (section 3.3).
+            Add a SWAP action, as in the paper's second version; without it only projective trees can be learned and
+            predicted.
+        use_history (`bool`, defaults to `True`): Let an LSTM read the actions so far (section 3.3, table 2).
         composition (`"recursive"` or `"none"`, defaults to `"recursive"`):
-            Compose words on the stack with their dependents (section 3.1.2), at every step.
+            Compose words on the stack with their dependents (section 3.1.2, table 2), at every step.
         use_graph_input (`bool`, defaults to `True`):
-            Let self-attention read the arcs made so far (eq. 9 and 10), and include deleted words in the sequence.
+            Let self-attention read the arcs made so far (eq. 9 and 10, table 2), and include deleted words in the
+            sequence.
         use_graph_output (`bool`, defaults to `True`):
-            Predict actions from the two words on top of the stack (eq. 11), or else from the start symbol.
+            Predict actions from the two words on top of the stack (eq. 11), or else from the start symbol (G2CLS of
+            table 2).
         stack_positions (`"from_bottom"` or `"from_top"`, defaults to `"from_bottom"`): Positions are counted
             from the start symbol, so that the positions of the top of the stack and of the front of the buffer depend
             on the stack's depth; or so that these are always the same, in the middle of `max_position_embeddings`, as

@@ -4,21 +4,41 @@ Search for parses with the Graph-to-Graph Transformer: greedy and beam search, a
 A hypothesis is a derivation up to some state. Every sentence has `beam_size` rows for them, the first of which always
 holds the greedy one; beam size 1 is greedy search. Sentences that are finished leave the batch,
 and only hypotheses with something to decide go through the encoder.
+
+Shapes: B sentences, n words of the longest, D the width of vectors; `number` hypotheses are B times the beam size.
 """
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
 from hf_structure.algorithms.transitions import LEFT_ARC, NO_ACTION, RIGHT_ARC, SWAP, TransitionStates
-from hf_structure.models.g2g_transformer.states_g2g_transformer import dependents, is_arc
+from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
+from hf_structure.models.g2g_transformer.states_g2g_transformer import Compositions, dependents, is_arc
 from hf_structure.models.modeling_outputs import DecoderOutput
 from hf_structure.modules.calls import no_compile
 
-if TYPE_CHECKING:
-    from hf_structure.models.g2g_transformer.configuration_g2g_transformer import G2GTransformerConfig
-    from hf_structure.models.g2g_transformer.modeling_g2g_transformer import G2GTransformerForParsing
+Memory = tuple[torch.Tensor, torch.Tensor]  # (num_layers, number, size) each: hidden states and cells of an LSTM
+
+
+class TransitionScorer(Protocol):
+    """A parser, as the search uses it."""
+
+    config: G2GTransformerConfig
+    composition: Any  # None where words are not composed
+    history: Any  # None without one
+
+    def score_states(
+        self, states: TransitionStates, table: torch.Tensor, versions: torch.Tensor, history: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor | None]: ...
+    def read_history(
+        self, actions: torch.Tensor, labels: torch.Tensor, memory: Memory | None = None
+    ) -> tuple[torch.Tensor, Memory]: ...
+    def compositions(
+        self, before: TransitionStates, after: TransitionStates, actions: torch.Tensor
+    ) -> Compositions: ...
+    def compose(self, vectors: torch.Tensor, plan: Compositions) -> torch.Tensor: ...
 
 
 @dataclass
@@ -30,13 +50,14 @@ class Hypotheses:
     head_probs: torch.Tensor  # (number, n + 1): of the action that attached each word, in the state it was chosen in
     label_probs: torch.Tensor  # (number, n + 1): of its label
     vectors: torch.Tensor | None  # (number, n + 4, hidden_size): words, composed if the model does so
-    memory: tuple[torch.Tensor, torch.Tensor] | None  # (num_layers, number, size) each: of the history
+    memory: Memory | None  # of the history
 
     def select(self, rows: torch.Tensor) -> "Hypotheses":
         """The hypotheses in the given rows."""
         assert self.vectors is not None  # it continues
         ended = self.ended(rows)
         vectors = self.vectors[rows]  # (rows, n + 4, D)
+        # The memory of an LSTM has its layers first.
         memory = self.memory and tuple(part.index_select(1, rows) for part in self.memory)  # (layers, rows, size)
         return replace(ended, vectors=vectors, memory=memory)
 
@@ -88,7 +109,7 @@ class Candidates:
 
 @no_compile
 def beam_search(
-    model: "G2GTransformerForParsing",
+    model: TransitionScorer,
     vectors: torch.Tensor,
     lengths: torch.Tensor,
     beam_size: int = 1,
@@ -101,7 +122,7 @@ def beam_search(
     Parses sentences.
 
     Args:
-        model ([`G2GTransformerForParsing`]): The parser.
+        model ([`TransitionScorer`]): The parser.
         vectors (`torch.FloatTensor` of shape `(batch, n + 4, hidden_size)`): Of the root, the words and what follows.
         lengths (`torch.LongTensor` of shape `(batch,)`): Number of words.
         beam_size (`int`): Hypotheses of each sentence.
@@ -125,27 +146,28 @@ def beam_search(
             continue
         candidates = _candidates(model, running, swap)
         running = _advance(model, running, _choose(running, candidates, beam_size), beam_size)
+    # Sentences have ended in any order.
     first = beam_size * torch.cat(order).argsort().unsqueeze(1)
     rows = (first + torch.arange(beam_size, device=first.device)).flatten()  # (B * beam_size,)
     return _output(Hypotheses.concatenate(ended).ended(rows), len(lengths), k, model.config, marginals)
 
 
-def _start(
-    model: "G2GTransformerForParsing", vectors: torch.Tensor, lengths: torch.Tensor, beam_size: int
-) -> Hypotheses:
+def _start(model: TransitionScorer, vectors: torch.Tensor, lengths: torch.Tensor, beam_size: int) -> Hypotheses:
     """One hypothesis for each sentence; the other rows are empty."""
     states = TransitionStates.initial(lengths.repeat_interleave(beam_size))  # B * beam_size rows
     scores = torch.full((len(lengths), beam_size), -torch.inf, dtype=torch.float32, device=vectors.device)
+    # Rows of -inf are empty: they lose against every hypothesis.
     scores[:, 0] = 0.0
     ones = torch.ones(states.heads.shape, dtype=torch.float32, device=vectors.device)
     memory = None
     if model.history is not None:
         nothing = torch.full_like(states.depth.unsqueeze(1), NO_ACTION)
         _, memory = model.read_history(nothing, nothing)
-    return Hypotheses(states, scores.flatten(), ones, ones, vectors.repeat_interleave(beam_size, dim=0), memory)
+    vectors = vectors.repeat_interleave(beam_size, dim=0)  # (B * beam_size, n + 4, D)
+    return Hypotheses(states, scores.flatten(), ones, ones, vectors, memory)
 
 
-def _candidates(model: "G2GTransformerForParsing", running: Hypotheses, swap: bool) -> Candidates:
+def _candidates(model: TransitionScorer, running: Hypotheses, swap: bool) -> Candidates:
     """Possible next steps with their probabilities; the model runs only where there is a choice."""
     config = model.config
     legal = running.states.legal_actions(config.use_swap)
@@ -153,6 +175,8 @@ def _candidates(model: "G2GTransformerForParsing", running: Hypotheses, swap: bo
         legal[:, SWAP] = False
     arcs = [LEFT_ARC, RIGHT_ARC]
     others = [action for action in range(config.num_actions) if action not in arcs]
+    # In float32: log-probabilities of long derivations are sums of hundreds of terms.
+    # An only legal action keeps its log-probability of 0, without the model.
     actions = torch.zeros(legal.shape, dtype=torch.float32, device=legal.device).masked_fill(~legal, -torch.inf)
     labels = torch.zeros(*legal.shape, config.num_relations, dtype=torch.float32, device=legal.device)
     labels[:, others, 1:] = -torch.inf  # actions that make no arc use the first
@@ -170,6 +194,7 @@ def _candidates(model: "G2GTransformerForParsing", running: Hypotheses, swap: bo
         scores, label_scores = model.score_states(running.states.select(rows), table, versions, history)
         if scores.isnan().any():
             raise ValueError("the model's scores are not numbers (NaN): it cannot parse")
+        # Probabilities are among the legal actions, and of labels given the direction of the arc.
         actions[rows] = scores.float().masked_fill(~legal[rows], -torch.inf).log_softmax(1)
         if label_scores is not None:
             by_direction = label_scores.float().view(len(rows), 2, -1)  # (rows, 2, num_relations)
@@ -216,8 +241,9 @@ def _choose(running: Hypotheses, candidates: Candidates, beam_size: int) -> Step
     )
 
 
-def _advance(model: "G2GTransformerForParsing", running: Hypotheses, steps: Steps, beam_size: int) -> Hypotheses:
+def _advance(model: TransitionScorer, running: Hypotheses, steps: Steps, beam_size: int) -> Hypotheses:
     """The hypotheses after the next steps."""
+    # Greedy hypotheses stay in their rows, which saves a copy of all states.
     kept = running if beam_size == 1 else running.select(steps.parents)
     actions = steps.actions
     classes = steps.labels + model.config.num_relations * (actions == RIGHT_ARC)
@@ -261,6 +287,7 @@ def _merge(ended: Hypotheses, labels: torch.Tensor, batch: int) -> torch.Tensor:
         keys = torch.cat([sentence, ended.states.heads, labels], dim=1)
         trees, tree = keys.unique(dim=0, return_inverse=True)
         best = scores.new_full((len(trees),), -torch.inf).scatter_reduce(0, tree, scores, "amax")  # (trees,)
+        # Relative to the best: exponentials of the scores themselves would be 0. -inf minus -inf is NaN.
         shares = (scores - best[tree]).exp().nan_to_num(0.0)
         totals = best + scores.new_zeros(len(trees)).index_add(0, tree, shares).log()  # logsumexp of each tree
         is_best = torch.where(scores == best[tree], number, len(number))
@@ -269,7 +296,7 @@ def _merge(ended: Hypotheses, labels: torch.Tensor, batch: int) -> torch.Tensor:
     return scores.view(batch, -1)  # (B, beam_size)
 
 
-def _output(ended: Hypotheses, batch: int, k: int, config: "G2GTransformerConfig", marginals: bool) -> DecoderOutput:
+def _output(ended: Hypotheses, batch: int, k: int, config: G2GTransformerConfig, marginals: bool) -> DecoderOutput:
     """The `k` best trees of each sentence."""
     classes = ended.states.labels
     labels = classes % config.num_relations  # with SWAP, either direction may make an arc

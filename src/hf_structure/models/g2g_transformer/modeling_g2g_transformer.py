@@ -40,10 +40,10 @@ from hf_structure.modules.affine import all_rows
 from hf_structure.modules.calls import no_compile
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.encoder_start import PretrainedEncoderMixin
-from hf_structure.modules.graph_encoder import GraphEncoderModel, GraphPreTrainedModel
+from hf_structure.modules.graph_encoder import GraphEncoderModel, GraphPreTrainedModel, refuse_states
 from hf_structure.modules.graph_transformer import Arcs, take
 from hf_structure.modules.padding import check_one_input, ones_mask
-from hf_structure.modules.words import average_pieces, place_words
+from hf_structure.modules.words import WordPlaces, average_pieces, place_words
 
 SEGMENTS = 3  # stack (or all of a plain sentence), buffer, deleted words
 
@@ -193,26 +193,27 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         word_ids: torch.Tensor | None = None,
         tag_ids: torch.Tensor | None = None,
         num_words: torch.Tensor | None = None,
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    ) -> tuple[torch.Tensor, WordPlaces]:
         """
         Vectors of the root, the words (eq. 2), [CLS], [SEP] and, where words are composed, [NULL], `(batch_size,
-        n + 4, hidden_size)`; lengths; and, if every id is a word, the positions of the words and then of the padding.
+        n + 4, hidden_size)`; and the words that the pieces belong to.
         """
         if attention_mask is None:
             attention_mask = ones_mask(pieces)
-        word_ids, lengths, order = places = place_words(attention_mask, word_ids, num_words)
-        n = max(int(lengths.max()), 1)
+        places = place_words(attention_mask, word_ids, num_words)
+        n = max(int(places.lengths.max()), 1)
         if n > self.config.max_words:
             raise ValueError(
                 f"a sentence has {n} words, more than the {self.config.max_words} that this model has positions for"
             )
-        words = average_pieces(self.get_input_embeddings(), pieces, word_ids, n, self.config.unk_token_id)
+        words = average_pieces(self.get_input_embeddings(), pieces, places.word_ids, n, self.config.unk_token_id)
         if self.tag_embeddings is not None and tag_ids is not None:
             tags = places.left_align(tag_ids, n)
             words = words + self.tag_embeddings(tags.clamp(min=0)).masked_fill(tags.unsqueeze(2) < 0, 0.0)
+        # Appended to the words, so that a state names any of its vectors by one index.
         special = all_rows(self.special_embeddings, words.device).to(words.dtype)
         cls, sep, root, *null = special.expand(len(words), *special.shape).unsqueeze(2).unbind(1)  # (B, 1, D) each
-        return torch.cat([root, words, cls, sep, *null], dim=1), lengths, order
+        return torch.cat([root, words, cls, sep, *null], dim=1), places
 
     def compositions(self, before: TransitionStates, after: TransitionStates, actions: torch.Tensor) -> Compositions:
         """The words that are composed after transitions, each with its dependent."""
@@ -271,6 +272,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         null = 2 * self.config.num_relations
         labels = torch.where(sequences.labels < 0, null, sequences.labels)
         labels = torch.where(sequences.segments == DELETED, labels, null + 1)
+        # A row of zeros for positions that are not deleted words: one lookup instead of a mask.
         table = all_rows(self.label_embeddings, labels.device)
         return nn.functional.embedding(labels, torch.cat([table, torch.zeros_like(table[:1])]))
 
@@ -331,23 +333,19 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
                 sentence is too long, has not as many heads as words, or cannot be learned from (see `why_unusable` of
                 `states_g2g_transformer`).
         """
-        if kwargs.get("output_attentions") or kwargs.get("output_hidden_states"):
-            raise ValueError("this model reads many states of a sentence: ask its base model for what is inside")
+        refuse_states(kwargs, "many states of a sentence")
         if heads is not None and num_words is None:
             num_words = (heads >= 0).sum(1)
         pieces = check_one_input(input_ids, inputs_embeds)
-        vectors, lengths, order = self.embed_words(pieces, attention_mask, word_ids, tag_ids, num_words)
+        vectors, words = self.embed_words(pieces, attention_mask, word_ids, tag_ids, num_words)
         with_loss = heads is not None and (labels is not None or not self.config.labelled)
         if heads is None:
-            parse = beam_search(self, vectors.detach(), lengths)
-            assert parse.heads is not None
-            assert parse.columns is not None
-            heads = parse.heads[:, 0]
-            labels = parse.columns["labels"][:, 0] if self.config.labelled else None
-        elif order is not None:
-            heads = heads.gather(1, order)  # (B, n)
-            labels = labels if labels is None else labels.gather(1, order)  # (B, n)
-        path = oracle_derivations(heads, labels, lengths, self.config)
+            # The tree is an input like a given one: no gradient flows through the search.
+            heads, labels = self._greedy_tree(vectors.detach(), words.lengths)
+        else:
+            labels = words.left_align(labels, heads.shape[1])
+            heads = words.left_align(heads, heads.shape[1])
+        path = oracle_derivations(heads, labels, words.lengths, self.config)
         table, versions = self._compose_path(vectors, path)
         history = self._history_on_path(path, vectors.device)
         scores, label_scores = self.score_states(path.before.select(path.decisions), table, versions, history)
@@ -357,6 +355,13 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
             label_logits=None if label_scores is None else path.by_sentence(label_scores),
             actions=path.actions.to(vectors.device),
         )
+
+    def _greedy_tree(self, vectors: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Heads and labels, `(batch, n)`, that greedy search predicts."""
+        parse = beam_search(self, vectors, lengths)
+        assert parse.heads is not None
+        assert parse.columns is not None
+        return parse.heads[:, 0], parse.columns["labels"][:, 0] if self.config.labelled else None
 
     @torch.no_grad()
     def decode(
@@ -400,9 +405,9 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         if not 1 <= k <= beam_size:
             raise ValueError(f"k={k} is not possible with beam_size={beam_size}: it must be between 1 and beam_size")
         pieces = check_one_input(input_ids, inputs_embeds)
-        vectors, lengths, _ = self.embed_words(pieces, attention_mask, word_ids, tag_ids, num_words)
+        vectors, words = self.embed_words(pieces, attention_mask, word_ids, tag_ids, num_words)
         swap = self.config.use_swap and decoder == "tree"
-        return beam_search(self, vectors, lengths, beam_size=beam_size, k=k, swap=swap, marginals=marginals)
+        return beam_search(self, vectors, words.lengths, beam_size=beam_size, k=k, swap=swap, marginals=marginals)
 
     @torch.no_grad()
     def encoder_inputs(
@@ -418,8 +423,8 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         others in the buffer; and the word of each position, from 1, 0 for none, `(batch_size, seq_len)`. Arguments as
         for `forward`.
         """
-        vectors, lengths, _ = self.embed_words(input_ids, attention_mask, word_ids, tag_ids)
-        states = TransitionStates.initial(lengths)
+        vectors, places = self.embed_words(input_ids, attention_mask, word_ids, tag_ids)
+        states = TransitionStates.initial(places.lengths)
         for _ in range(2):
             actions = torch.where(states.legal_actions()[:, SHIFT], SHIFT, NO_ACTION)
             before = states
@@ -433,7 +438,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         if self.config.use_graph_input:
             embedded = embedded + self._deleted_labels(sequences)
             inputs["parents"] = sequences.parents
-        is_word = sequences.mask & (sequences.words <= lengths.unsqueeze(1))
+        is_word = sequences.mask & (sequences.words <= places.lengths.unsqueeze(1))
         words = sequences.words.masked_fill(~is_word, 0)
         return {"inputs_embeds": embedded, "position_ids": sequences.positions, **inputs}, words
 
@@ -482,10 +487,12 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
             versions[step + 1, plan.rows, plan.words] = batch * size + torch.arange(len(step))
             versions = versions.cummax(0).values  # a vector stays until there is a newer one
             counts = torch.bincount(step, minlength=steps).tolist()
+            # A composed word is an input of later compositions, so the steps follow each other, all sentences at once.
             for parts in zip(*(part.to(vectors.device).split(counts) for part in plan), strict=True):
                 now = Compositions(*parts)
                 new = self.compose(vectors, now)
                 table.append(new)
+                # Not in place: the gradient of earlier compositions reads the old vectors.
                 vectors = vectors.index_put((now.rows, now.words), new.to(vectors.dtype))  # (B, n + 4, D)
         versions = versions[:-1].flatten(0, 1)[path.decisions]  # (decisions, n + 4)
         return torch.cat(table), versions.to(vectors.device)
@@ -517,9 +524,11 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
         device = table.device
         lengths = self.sequence_lengths(states).cpu()
         budget = self.config.chunk_positions
+        # On a GPU, one more pass costs more than much padding; on a CPU, every position costs time.
         groups = length_groups(lengths, budget, CPU_PADDING if device.type == "cpu" else GPU_PADDING)
         if not groups:  # there is nothing to decide
             return table[:0, :1].expand(-1, self.config.num_actions), None
+        # A batch within the budget keeps its activations, which is faster.
         recompute = torch.is_grad_enabled() and sum(len(g) * int(lengths[g[0]]) for g in groups) > budget
         scores = []
         for group in groups:
@@ -530,6 +539,7 @@ class G2GTransformerForParsing(PretrainedEncoderMixin, G2GTransformerPreTrainedM
                 scores.append(checkpoint(self.score_sequences, *inputs, use_reentrant=False))
             else:
                 scores.append(self.score_sequences(*inputs))
+        # Groups are sorted by length: puts the states in their order again.
         back = torch.cat(groups).argsort().to(device)
         actions, labels = zip(*scores, strict=True)
         return torch.cat(actions)[back], None if self.relation_classifier is None else torch.cat(labels)[back]

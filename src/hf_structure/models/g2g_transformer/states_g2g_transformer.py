@@ -1,4 +1,8 @@
-"""Parser states as input of the Graph-to-Graph Transformer: sequences, composed words, groups of equal length."""
+"""
+Parser states as input of the Graph-to-Graph Transformer: sequences, composed words, groups of equal length.
+
+Shapes: B sentences, n words of the longest, L positions of the longest state, `batch` states.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -46,7 +50,8 @@ class Derivations(NamedTuple):
 
     def decided(self, values: torch.Tensor) -> torch.Tensor:
         """`(decisions, ...)`: values `(batch, steps, ...)` in the states in which there is something to decide."""
-        return values.transpose(0, 1).flatten(0, 1)[self.decisions.to(values.device)]
+        flat = values.transpose(0, 1).flatten(0, 1)  # (steps * B, ...)
+        return flat[self.decisions.to(values.device)]
 
     @no_compile
     def by_sentence(self, values: torch.Tensor) -> torch.Tensor:
@@ -104,6 +109,7 @@ def state_sequences(states: TransitionStates, deleted: bool, top_position: int |
     lengths = sequence_lengths(states, deleted)
     words, positions = lay_out(parts, int(lengths.max()), sep)
     position = torch.arange(words.shape[1], device=states.device)
+    # The separator after the stack is in the stack's segment.
     segments = (position > depth + 1).long()  # (B, L)
     if deleted:
         segments = segments + (position > end).long()
@@ -139,6 +145,7 @@ def lay_out(
     positions = torch.cat([part for _, part in parts], dim=1)
     sequence = padding.repeat(1, length + 1)  # a column that is cut off, for words that stand nowhere
     sequence = sequence.scatter(1, torch.where(positions == NOWHERE, length, positions), words)[:, :length]  # (B, L)
+    # [SEP] stands twice, but no arc leads to it: any of its positions will do.
     position_of = torch.full_like(words, NOWHERE).scatter_reduce(1, words, positions, "amax")  # (B, number)
     return sequence, position_of
 
@@ -190,9 +197,9 @@ def oracle_derivations(
     before = TransitionStates.concatenate(states[:-1])
     after = TransitionStates.concatenate(states[1:])
     flat = actions.T.flatten()  # (steps * B,)
-    arc_labels = (
-        after.labels.gather(1, dependents(before, flat).unsqueeze(1)).squeeze(1).masked_fill(~is_arc(flat), -1)
-    )
+    arc_labels = after.labels.gather(1, dependents(before, flat).unsqueeze(1)).squeeze(1)  # (steps * B,)
+    arc_labels = arc_labels.masked_fill(~is_arc(flat), -1)
+    # Where one action is legal, and makes no arc to label, there is nothing to learn.
     decided = (flat != NO_ACTION) & (before.legal_actions(config.use_swap).sum(1) > 1)
     if config.labelled:
         decided |= is_arc(flat)
@@ -216,6 +223,7 @@ def length_groups(lengths: torch.Tensor, budget: int, padding: int = CPU_PADDING
     Rows in groups of similar lengths `(number,)`, which are on the CPU: each group of at most `budget` positions, of
     which `padding` may be padding, or of a single row.
     """
+    # The longest first: a group is as wide as its first row.
     order = lengths.argsort(descending=True, stable=True)
     descending = lengths[order].tolist()
     groups = []

@@ -93,21 +93,17 @@ class GraphCache(StructureCache):
         return self.graphs if needed <= capacity else self.graphs.with_room(max(needed, capacity + _BLOCK))
 
     def update_words(
-        self,
-        states: torch.Tensor,
-        rows: torch.Tensor,
-        words: torch.Tensor,
-        parents: torch.Tensor,
-        children: torch.Tensor,
+        self, states: torch.Tensor, rows: torch.Tensor, words: torch.Tensor, **first_vectors: torch.Tensor
     ) -> None:
         """
-        Keeps what the scorer will need: states `(batch_size, queries, 2 * hidden_size)` of the new tokens, and first
-        vectors `(new_words, 2 * scorer_hidden_size)` of words in `rows` and of numbers `words`, 0 for the root.
+        Keeps the states `(batch_size, queries, 2 * hidden_size)` of the new tokens, and the first vectors `parents`
+        and `children`, `(new_words, 2 * scorer_hidden_size)`, of words in `rows` and of numbers `words`, 0 for the
+        root.
         """
         self.append(states=states)
         self.represented = self.words
         if len(words):
-            self._keep(rows, words, parents, children)
+            self._keep(rows, words, **first_vectors)
 
     def _keep(self, rows: torch.Tensor, words: torch.Tensor, parents: torch.Tensor, children: torch.Tensor) -> None:
         size = self.graphs.arcs.shape[-1]

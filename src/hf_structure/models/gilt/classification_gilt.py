@@ -50,7 +50,7 @@ class GiLTForSequenceClassification(GiLTPreTrainedModel):
             labels (`torch.LongTensor` or `torch.FloatTensor` of shape `(batch_size,)`, *optional*):
                 Classes, or the scores of a regression; `(batch_size, num_labels)` for several of either.
             num_items_in_batch (`int`, *optional*):
-                What sums of losses are divided by; the number of labels in this batch by default.
+                Divisor of the sum of losses; the number of labels in this batch by default.
         """
         kwargs.setdefault("use_cache", kwargs.get("cache") is not None)  # nothing comes after the text
         outputs = self.model(

@@ -20,36 +20,27 @@ class GiLTConfig(StructuredLMConfig):
     Args:
         vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size, hidden_dropout,
         attention_dropout, layer_norm_eps, base_config, scale_embeddings, lm_head_bias, use_cache:
-            As in [`~hf_structure.modules.structured_lm.configuration.StructuredLMConfig`]; the authors' release has
-            `scale_embeddings=False` and `lm_head_bias=True`.
+            As in [`~hf_structure.modules.structured_lm.configuration.StructuredLMConfig`].
         graph_layers (`int` or `list[int]`, *optional*):
-            How many layers, the last ones, are infused with graphs, or which, counted from 0; all by default, and with
-            0 there are no graph parameters at all: the Transformer-XL baseline.
+            Number of last layers that are infused with graphs, or a list of layers, counted from 0; all by default.
+            With 0 there are no graph parameters at all: the Transformer-XL baseline.
         graph_features (`list[str]`, defaults to `["degree", "distance", "depth"]`):
-            What is read from graphs (section 3.3; table 4 leaves out one each).
+            Features read from graphs (section 3.3; table 4 leaves out one each).
         degree_weights (`list[int]`, defaults to `[10, 1]`):
-            What an outgoing and an incoming arc add to a degree, m_out and m_in (table 4: `[1, 1]`); at most 255.
+            Weights of an outgoing and an incoming arc in a degree, m_out and m_in (table 4: `[1, 1]`); at most 255.
         distance_weights (`list[int]`, defaults to `[10, 1]`):
             Length of an arc along and against its direction (table 4: `[1, 1]`); at most 255.
         max_feature_value (`int`, defaults to 150): Larger values are read as this one; at most 255.
         graph_embedding_size (`int`, defaults to 256): Width of the embeddings of feature values.
         graph_key (`"relative"` or `"content"`, defaults to `"relative"`):
-            Whether graph keys join the relative positions (eq. 5) or, as in the authors' release, the content keys
-            (eq. 4). Grafted backbones have content keys only.
+            Graph keys join the relative positions (eq. 5), or the content keys (eq. 4), as in grafted backbones,
+            which have no others, and in the authors' code.
         scorer_hidden_size (`int`, *optional*, defaults to `2 * hidden_size`):
             Width between the two perceptrons of the dependency scorer, where positions and features are added.
         scorer_size (`int`, *optional*, defaults to `hidden_size`):
             Width of the parent and child vectors that the biaffine form compares.
-        scorer_diagonal (`bool`, defaults to `False`):
-            Whether the matrices of the biaffine form and of the count classifier are diagonal (the release), not full.
-        scorer_middle_layer (`int`, *optional*, defaults to `num_hidden_layers // 2`):
-            The layer whose output the scorer reads in addition to the last but one; one more in the release.
-        scorer_position_maps (`bool`, defaults to `False`):
-            Whether the sinusoids of distances go through a linear map for each role, as in the release.
-        count_self_pair (`bool`, defaults to `False`):
-            Whether the pair of a new word with itself counts among its candidates in eq. 3, as in the release.
         scorer_chunk_size (`int`, defaults to 16384):
-            How many pairs of words are scored at a time; bounds the memory of training.
+            Number of pairs of words scored at a time; bounds the memory of training.
         max_new_arcs (`int`, defaults to 15):
             Most dependencies that come with one word, C. Words with more count as having so many.
         arc_loss_weight (`float`, defaults to 0.2): Weight of the arcs' loss, beta of eq. 6.
@@ -78,10 +69,6 @@ class GiLTConfig(StructuredLMConfig):
     graph_key: Literal["relative", "content"] = "relative"
     scorer_hidden_size: int | None = None
     scorer_size: int | None = None
-    scorer_diagonal: bool = False
-    scorer_middle_layer: int | None = None
-    scorer_position_maps: bool = False
-    count_self_pair: bool = False
     scorer_chunk_size: int = 16384
     max_new_arcs: int = 15
     arc_loss_weight: float | int = 0.2
@@ -108,8 +95,7 @@ class GiLTConfig(StructuredLMConfig):
     @property
     def scorer_layers(self) -> tuple[int, int]:
         """The layers whose outputs represent words, L/2 and L - 1 (0 are the embeddings)."""
-        middle = self.num_hidden_layers // 2 if self.scorer_middle_layer is None else self.scorer_middle_layer
-        return middle, self.num_hidden_layers - 1
+        return self.num_hidden_layers // 2, self.num_hidden_layers - 1
 
     @property
     def abilities(self) -> Abilities:
@@ -122,11 +108,9 @@ class GiLTConfig(StructuredLMConfig):
         )
 
     def validate_sizes(self):
-        """Raises `ValueError` where a size makes no model."""
+        """Raises `ValueError` for impossible sizes."""
         self._check_sizes("max_new_arcs", "scorer_chunk_size")
         if self.graph_layers and not self.graph_features:
             raise ValueError("no graph features: leave graphs out with graph_layers=0")
-        if not 0 <= self.scorer_layers[0] <= self.num_hidden_layers:
-            raise ValueError(f"scorer_middle_layer {self.scorer_middle_layer} of {self.num_hidden_layers} layers")
         require_not_negative(self, "arc_loss_weight", "count_loss_weight")
         _ = self.tape_features  # raises, too

@@ -30,9 +30,8 @@ class GraphWriter(StructureWriter):
 
     Args:
         kinds (`torch.LongTensor` of shape `(vocab_size,)`): How tokens relate to words, from [`token_kinds`].
-        sample (`bool`, *optional*): Whether the number of a word's arcs is sampled, or the likeliest one; by default
-            as the text.
-        num_beams (`int`): How many graphs of each text are kept.
+        sample (`bool`, *optional*): Sample the number of a word's arcs, or take the likeliest; by default as the text.
+        num_beams (`int`): Number of graphs kept for each text.
     """
 
     structures = "graphs"
@@ -89,8 +88,12 @@ class GraphWriter(StructureWriter):
 
     def read(self, model: GraphLM, inputs: dict, is_prompt: bool) -> dict:
         inputs.pop("position_ids", None)  # of all new tokens, which are read one by one
-        self.prompt = self.prompt or dict(inputs)
-        self.kinds = self.kinds.to(inputs["input_ids"].device)
+        ids = inputs["input_ids"]
+        if not self.prompt:
+            self.prompt = dict(inputs)
+            self.kinds = self.kinds.to(ids.device)
+            if self.num_beams > 1:
+                self.beam = Beam.start(len(ids), ids.device)
         return self.read_tokens(model, inputs, sample=bool(self.sample) and not is_prompt)
 
     def read_tokens(self, model: GraphLM, inputs: dict, sample: bool = False) -> dict:
@@ -99,33 +102,26 @@ class GraphWriter(StructureWriter):
         all of them; `word_ids` and `graph`, if any, cover the prompt, from its first token.
         """
         cache = inputs["cache"]
-        ids = inputs["input_ids"]
-        mask = inputs.get("attention_mask")
-        word_ids = inputs.pop("word_ids", None)
-        word_ids = ids[:, :0] if word_ids is None else word_ids
+        word_ids: Any = inputs.pop("word_ids", None)
         graph = inputs.pop("graph", None)
-        start = cache.get_seq_length()
-        end = start + ids.shape[1]
-        given = word_ids.shape[1]
-        if self.num_beams > 1 and self.beam is None:
-            self.beam = Beam.start(len(ids), ids.device)
-        if graph is not None and start < given:  # tokens of a given graph are read at once
-            middle = min(end, given)
-            seen = None if mask is None else mask[:, :middle]
-            prompt = {**inputs, "input_ids": ids[:, : middle - start], "attention_mask": seen}
-            prompt |= {"graph": graph, "word_ids": word_ids[:, start:middle]}
-            if middle == end:
+        if graph is not None and cache.get_seq_length() < word_ids.shape[1]:
+            prompt, inputs = split_given(inputs, graph, word_ids)
+            if not inputs["input_ids"].shape[1]:
                 return prompt
             self.mix(model(**prompt, return_dict=True).logits[:, -1])
-            return self.read_tokens(model, {**inputs, "input_ids": ids[:, middle - start :]}, sample)
+        ids = inputs["input_ids"]
+        mask = inputs.get("attention_mask")
+        start = cache.get_seq_length()
         if start == 0:
             self._check_beginning(ids, mask, word_ids)
-        for position in range(start, end):
+        for position, tokens in enumerate(ids.unbind(1), start):
             if position > start:
                 self.mix(model(**inputs, return_dict=True).logits[:, -1])
-            words = word_ids[:, position] if position < given else None
+            words = None
+            if word_ids is not None and position < word_ids.shape[1]:
+                words = word_ids[:, position]
             seen = None if mask is None else mask[:, : position + 1]
-            inputs |= self.read_token(model, cache, ids[:, position - start], seen, words, sample)
+            inputs |= self.read_token(model, cache, tokens, seen, words, sample)
         return inputs
 
     def read_token(
@@ -144,31 +140,41 @@ class GraphWriter(StructureWriter):
         if mask is not None:
             mask = mask[rows]
             words = words * mask[:, -1].long()
-        if self.beam is not None and self.log_probs is not None:
-            log_probs = self.log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)  # (rows,)
-            is_padding = (words == 0) & (cache.word_ids[:, -1] == 0)  # after the end, which tells no graphs apart
-            self.beam = self.beam.add(log_probs.masked_fill(is_padding, 0.0))
+        self._weigh(cache, tokens, words)
         new = words.masked_fill(words <= cache.words, 0) if cache.holds_structure else words
         if new.any():
-            first_vectors, arcs, counts = model.score_word(tokens, cache)
-            if self.beam is not None:
-                self.beam, origins, choices = self.beam.branch(new_arc_log_probs(counts, new), self.num_beams)
-                cache.batch_select_indices(origins)
-                mask = None if mask is None else mask[origins]
-                kept = (each[origins] for each in (tokens, words, new, arcs, *first_vectors))
-                tokens, words, new, arcs, *first_vectors = kept
-            elif sample:
-                choices = torch.multinomial(counts.softmax(-1), 1).squeeze(1)
-            else:
-                choices = counts.argmax(-1)
-            cache.insert_words(new, best_new_arcs(arcs, choices), first_vectors)
+            origins = self._add_words(model, cache, tokens, new, sample)
+            tokens = tokens[origins]
+            words = words[origins]
+            mask = None if mask is None else mask[origins]
         graph = cache.graphs.arcs if cache.holds_structure else tokens.new_zeros(len(tokens), 1, 1, dtype=torch.bool)
-        return {
-            "input_ids": tokens.unsqueeze(1),
-            "attention_mask": mask,
-            "word_ids": words.unsqueeze(1),
-            "graph": graph,
-        }
+        new_tokens = {"input_ids": tokens.unsqueeze(1), "word_ids": words.unsqueeze(1)}
+        return {**new_tokens, "attention_mask": mask, "graph": graph}
+
+    def _weigh(self, cache: GraphCache, tokens: torch.Tensor, words: torch.Tensor) -> None:
+        """Adds the log-probabilities of tokens `(rows,)` given their graphs, if there are several for a text."""
+        if self.beam is None or self.log_probs is None:
+            return
+        log_probs = self.log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)  # (rows,)
+        is_padding = (words == 0) & (cache.word_ids[:, -1] == 0)  # after the end, which tells no graphs apart
+        self.beam = self.beam.add(log_probs.masked_fill(is_padding, 0.0))
+
+    def _add_words(
+        self, model: GraphLM, cache: GraphCache, tokens: torch.Tensor, new: torch.Tensor, sample: bool
+    ) -> torch.Tensor | slice:
+        """Adds new words `(rows,)`, 0 for none, to the graphs; returns the rows of the cache that they continue."""
+        first_vectors, arcs, counts = model.score_word(tokens, cache)
+        origins: torch.Tensor | slice = slice(None)
+        if self.beam is not None:
+            self.beam, origins, choices = self.beam.branch(new_arc_log_probs(counts, new), self.num_beams)
+            cache.batch_select_indices(origins)
+        elif sample:
+            choices = torch.multinomial(counts.softmax(-1), 1).squeeze(1)  # (rows,)
+        else:
+            choices = counts.argmax(-1)
+        first_vectors = [vectors[origins] for vectors in first_vectors]
+        cache.insert_words(new[origins], best_new_arcs(arcs[origins], choices), first_vectors)
+        return origins
 
     def mix(self, logits: torch.Tensor) -> torch.Tensor:
         """
@@ -181,6 +187,7 @@ class GraphWriter(StructureWriter):
         texts = self.beam.sentences
         batch = int(texts.max()) + 1
         shares = self.log_probs + (self.beam.log_probs - self.beam.masses(batch)[texts]).unsqueeze(1)
+        # The log of a sum of exponentials over the graphs of each text, the largest first subtracted.
         largest = shares.new_full((batch, shares.shape[1]), -torch.inf)
         largest = largest.scatter_reduce(0, texts.unsqueeze(1).expand_as(shares), shares, "amax")  # (B, vocab_size)
         sums = torch.zeros_like(largest).index_add(0, texts, (shares - largest[texts]).exp())  # (B, vocab_size)
@@ -194,8 +201,8 @@ class GraphWriter(StructureWriter):
         begins = (kinds == BEGINS) | (cache.word_ids[:, -1] == 0)
         return (cache.words + begins).masked_fill(kinds == NO_WORD, 0)
 
-    def _check_beginning(self, ids: torch.Tensor, mask: torch.Tensor | None, word_ids: torch.Tensor) -> None:
-        is_word = word_ids > 0 if word_ids.shape[1] else self.kinds[ids] != NO_WORD
+    def _check_beginning(self, ids: torch.Tensor, mask: torch.Tensor | None, word_ids: torch.Tensor | None) -> None:
+        is_word = self.kinds[ids] != NO_WORD if word_ids is None else word_ids > 0
         first = torch.zeros_like(ids[:, :1]) if mask is None else mask.long().argmax(1, keepdim=True)
         if is_word.gather(1, first).any():  # (B, 1)
             raise ValueError(
@@ -238,6 +245,18 @@ class GraphWriter(StructureWriter):
         return GraphWriter(self.kinds).read_tokens(model, {"input_ids": sequences, **inputs, **settings})
 
 
+def split_given(inputs: dict, graph: torch.Tensor, word_ids: torch.Tensor) -> tuple[dict, dict]:
+    """Arguments of `forward` for the tokens of a given graph, to be read at once, and for the tokens after them."""
+    ids = inputs["input_ids"]
+    mask = inputs.get("attention_mask")
+    start = inputs["cache"].get_seq_length()
+    number = min(ids.shape[1], word_ids.shape[1] - start)
+    words = word_ids[:, start : start + number]
+    seen = None if mask is None else mask[:, : start + number]
+    prompt = {**inputs, "input_ids": ids[:, :number], "attention_mask": seen, "graph": graph, "word_ids": words}
+    return prompt, {**inputs, "input_ids": ids[:, number:]}
+
+
 def new_arc_log_probs(counts: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
     """Log-probabilities of numbers of arcs `(rows, max_new_arcs + 1)`, by logits; rows without a new word get none."""
     nothing = torch.full_like(counts, -torch.inf)
@@ -246,7 +265,7 @@ def new_arc_log_probs(counts: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
 
 
 def token_kinds(config, tokenizer=None, word_starts: torch.Tensor | None = None) -> torch.Tensor:
-    """`(vocab_size,)`: whether each token belongs to no word, goes on with one, or begins one."""
+    """`(vocab_size,)`: NO_WORD, GOES_ON or BEGINS for each token."""
     if word_starts is None:
         if tokenizer is None:
             raise ValueError(

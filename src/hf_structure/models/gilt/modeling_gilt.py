@@ -166,10 +166,10 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
     together; what is not given is found from the tokens, and built word by word. It then gives a
     [`GraphGenerateOutput`], or with `num_beams` a [`GraphGenerateBeamOutput`]. Further options:
 
-    - `word_starts` (`torch.BoolTensor` of shape `(vocab_size,)`): which tokens begin a word, see [`word_start_mask`];
-      needed without a `tokenizer`. Tokens that belong to no word are the tokenizer's (or else the model's) beginning,
-      end and padding.
-    - `num_graph_beams` (`int`, 1 by default): how many graphs of each text are kept; a token is then predicted by the
+    - `word_starts` (`torch.BoolTensor` of shape `(vocab_size,)`): mask of tokens that begin a word, see
+      [`word_start_mask`]; needed without a `tokenizer`. Tokens that belong to no word are the tokenizer's (or else the
+      model's) beginning, end and padding.
+    - `num_graph_beams` (`int`, 1 by default): number of graphs kept for each text; a token is then predicted by the
       mean over them, weighted by their probabilities.
     """
 
@@ -214,9 +214,8 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         targets = next_tokens(labels, kwargs.pop("shift_labels", None), attention_mask)
         if graph is not None and tapes is None and targets is not None:
             tapes = prefix_tapes(graph.bool(), self.config.tape_features)
-        wanted_states = kept_states = kwargs.pop("output_hidden_states", self.config.output_hidden_states)
-        if graph is not None and wanted_states is not True:  # the scorer reads some, too
-            kept_states = [*(selected_hidden_states(wanted_states) or ()), *self.config.scorer_layers]
+        wanted_states = kwargs.pop("output_hidden_states", self.config.output_hidden_states)
+        kept_states = self._kept_states(wanted_states, reads_graph=graph is not None)
         use_cache = self.model.wants_cache(use_cache, cache, targets is not None)
         tokens = {"input_ids": input_ids, "inputs_embeds": inputs_embeds, "position_ids": position_ids}
         reading = {"word_ids": word_ids, "graph": graph, "tapes": tapes, "output_hidden_states": kept_states}
@@ -235,6 +234,12 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         if targets is not None:
             self.add_losses(result, targets, num_items_in_batch, graph_loss=graph_sum)
         return result
+
+    def _kept_states(self, wanted: bool | int | list[int], reads_graph: bool) -> bool | int | list[int]:
+        """The hidden states to keep: the wanted ones and, with a graph, the two that the scorer reads."""
+        if wanted is True or not reads_graph:
+            return wanted
+        return [*(selected_hidden_states(wanted) or ()), *self.config.scorer_layers]
 
     def score_word(
         self, input_ids: torch.Tensor, cache: GraphCache
@@ -269,10 +274,8 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
         marginals: bool = False,
     ) -> DecoderOutput:
         """
-        The likeliest graphs of sentences that a beam finds.
-
-        The probability of a graph is its share of the beam, p(x, y) / sum over y' of p(x, y'); the probability of an
-        arc is summed over the graphs in the beam that have it.
+        The likeliest graphs of sentences that a beam finds. The probability of a graph is its share of the beam,
+        p(x, y) / sum over y' of p(x, y'); the probability of an arc is summed over the graphs that have it.
 
         Args:
             input_ids, attention_mask, word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`):
@@ -280,7 +283,7 @@ class GiLTForCausalLM(StructuredLMMixin, GiLTPreTrainedModel, StructureGeneratio
             decoder (`str`): `"tree"`, what every model understands; graphs have no other.
             k (`int`): Number of graphs.
             beam_size (`int`, *optional*): Graphs followed; by default 16, or `4 * k` if that is more.
-            marginals (`bool`): Whether to add the probabilities of all arcs.
+            marginals (`bool`): Add the probabilities of all arcs.
 
         Returns:
             [`DecoderOutput`] with `graphs`, `structures` (the same), `log_probs` and, if more than one graph is

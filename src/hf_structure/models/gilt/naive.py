@@ -39,8 +39,6 @@ def naive_scores(
         that come with each word, `(n, max_new_arcs + 1)`.
     """
     states = torch.cat([scorer.root.unsqueeze(0), words])  # (n + 1, 3 * hidden_size)
-    arc_matrix = as_matrix(scorer.arc_matrix)
-    count_matrix = as_matrix(scorer.count_matrix)
     unrelated = torch.zeros_like(tapes[:, 0, 0])
     arcs = torch.full((len(states), len(states)), -torch.inf, dtype=states.dtype)
     counts = []
@@ -52,12 +50,12 @@ def naive_scores(
             # The arcs of word i itself are still unknown, so the graph is read from the word before it.
             features = tapes[:, i - 1, j]
             parent = pair_vector(scorer, PARENT, states[j], i - j, features)  # pe_ij
-            arcs[j, i] = parent @ arc_matrix @ own_child
-            summary = summary + parent * (count_matrix @ own_child)
+            arcs[j, i] = parent @ scorer.arc_matrix @ own_child
+            summary = summary + parent * (scorer.count_matrix @ own_child)
             if j > 0:
                 child = pair_vector(scorer, CHILD, states[j], i - j, features)  # ce_ij
-                arcs[i, j] = own_parent @ arc_matrix @ child
-                summary = summary + own_parent * (count_matrix @ child)
+                arcs[i, j] = own_parent @ scorer.arc_matrix @ child
+                summary = summary + own_parent * (scorer.count_matrix @ child)
         candidates = 2 * i - 1
         logits = scorer.counts(summary / candidates**0.5)
         is_impossible = torch.arange(len(logits)) > candidates
@@ -82,8 +80,3 @@ def pair_vector(
     for feature, value in enumerate(features.tolist()):
         vector = vector + embeddings.weight[feature * scorer.num_values + value]
     return second(vector)
-
-
-def as_matrix(parameter: torch.Tensor) -> torch.Tensor:
-    """The full matrix of a parameter that may hold its diagonal alone."""
-    return torch.diag(parameter) if parameter.dim() == 1 else parameter

@@ -10,6 +10,8 @@ vectors x. With x~ for a vector without its mean, and g and b for the weight and
 so that each x is mapped once, and a pair of words only needs a sum of lookups; nor does it need the second map:
 
     q . (W2 h + b2) = (W2^T q) . h + q . b2,    sum_j (W2 h_j + b2) = W2 (sum_j h_j) + n b2
+
+Shapes: B texts, n words of the longest, F features of graphs; `steps` words, each with `pairs` of a word before it.
 """
 
 from collections.abc import Sequence
@@ -66,7 +68,6 @@ class DependencyScorer(nn.Module):
         self.size = cast(int, config.scorer_size)  # the same
         self.chunk_size = config.scorer_chunk_size
         self.max_new_arcs = config.max_new_arcs
-        self.count_self_pair = config.count_self_pair
         self.num_values = config.max_feature_value + 1
         self.num_features = len(config.graph_features)
         word_size = 3 * config.hidden_size
@@ -78,25 +79,16 @@ class DependencyScorer(nn.Module):
         self.child_second = perceptron(self.hidden_size, self.size)
         self.parent_features = nn.Embedding(values, self.hidden_size)
         self.child_features = nn.Embedding(values, self.hidden_size)
-        self.position_maps = None
-        self.encoding_size = self.hidden_size
-        if config.scorer_position_maps:
-            self.encoding_size = config.hidden_size
-            maps = (nn.Linear(config.hidden_size, self.hidden_size, bias=False) for _ in range(2))
-            self.position_maps = nn.ModuleList(maps)
-        matrix = (self.size,) if config.scorer_diagonal else (self.size, self.size)
-        self.arc_matrix = nn.Parameter(torch.empty(matrix))  # W_p
-        self.count_matrix = nn.Parameter(torch.empty(matrix))  # W_s
+        self.arc_matrix = nn.Parameter(torch.empty(self.size, self.size))  # W_p
+        self.count_matrix = nn.Parameter(torch.empty(self.size, self.size))  # W_s
         self.counts = nn.Linear(self.size, config.max_new_arcs + 1)
 
     @torch.no_grad()
     def init_weights(self):
         """Arcs start undecided, whatever the width."""
-        is_diagonal = self.arc_matrix.dim() == 1
-        arc_std, count_std = (self.size**-0.5, 1.0) if is_diagonal else (1 / self.size, self.size**-0.5)
         init.normal_(self.root)
-        init.normal_(self.arc_matrix, std=arc_std)
-        init.normal_(self.count_matrix, std=count_std)
+        init.normal_(self.arc_matrix, std=1 / self.size)
+        init.normal_(self.count_matrix, std=self.size**-0.5)
 
     def represent(self, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """First vectors `(..., 2 * scorer_hidden_size)`, as parent and child, of words `(..., 3 * hidden_size)`."""
@@ -114,14 +106,16 @@ class DependencyScorer(nn.Module):
         for role, embedding in enumerate((self.parent_features, self.child_features)):
             features = all_rows(embedding, device)
             norm, linear, _, last = self._second(role)
-            encoded = sinusoids(torch.arange(distances, device=device), self.encoding_size).to(features.dtype)
-            if self.position_maps is not None:
-                encoded = self.position_maps[role](encoded)
+            encoded = self.encode_distances(role, torch.arange(distances, device=device)).to(features.dtype)
             table = as_term(self._second(role), torch.cat([encoded, features]))  # (distances + F * values, 2 * size)
             itself = table[:1] + table[zeros].sum(0)  # at distance 0, as are all features
             offset = linear(norm(torch.zeros_like(features[:1])))
             roles.append(RoleTerms(table, itself, offset, *weight_and_bias(last, features)))
         return Terms(roles, distances)
+
+    def encode_distances(self, role: int, distances: torch.Tensor) -> torch.Tensor:
+        """r of eq. 2, `(number, scorer_hidden_size)`; the same for both roles."""
+        return sinusoids(distances, self.hidden_size)
 
     def forward(
         self, parents: torch.Tensor, children: torch.Tensor, tapes: torch.Tensor, lengths: torch.Tensor
@@ -157,7 +151,7 @@ class DependencyScorer(nn.Module):
         )
         logits = torch.full((batch, size, size), -torch.inf, device=parents.device, dtype=arcs_in.dtype)
         logits = torch.index_put(logits, (row, older, newer), arcs_in)  # (B, n + 1, n + 1)
-        logits = torch.index_put(logits, (row[is_word], newer[is_word], older[is_word]), arcs_out[is_word])
+        logits = torch.index_put(logits, (row[is_word], newer[is_word], older[is_word]), arcs_out[is_word])  # as above
         counts = self._count(new, sums, number, terms)  # (B * n, max_new_arcs + 1)
         return logits, counts.unflatten(0, (batch, size - 1))  # (B, n, max_new_arcs + 1)
 
@@ -225,9 +219,11 @@ class DependencyScorer(nn.Module):
 
     def _newer(self, parents: torch.Tensor, children: torch.Tensor, terms: Terms) -> tuple[torch.Tensor, torch.Tensor]:
         """Parent and child vectors `(steps, scorer_size)` of the newer words: pe_ii, eq. 2."""
-        sums = (words + terms.roles[role].itself.to(words.dtype) for role, words in enumerate((parents, children)))
-        parent, child = (self._second(role)[-1](self._hidden(role, each, terms)) for role, each in enumerate(sums))
-        return parent, child
+        found = []
+        for role, words in enumerate((parents, children)):
+            sums = words + terms.roles[role].itself.to(words.dtype)
+            found.append(self._second(role)[-1](self._hidden(role, sums, terms)))
+        return found[0], found[1]
 
     def _second(self, role: int) -> Parts:
         second = self.child_second if role else self.parent_second
@@ -242,6 +238,7 @@ class DependencyScorer(nn.Module):
     def _hidden(self, role: int, sums: torch.Tensor, terms: Terms) -> torch.Tensor:
         """The same from sums of terms, `(..., 2 * scorer_hidden_size)`."""
         centred, mapped = sums.chunk(2, dim=-1)
+        # In float32, because squares overflow in half precision.
         scale = (centred.float().square().mean(-1, keepdim=True) + self._second(role)[0].eps).rsqrt()
         return torch.addcmul(terms.roles[role].offset, mapped, scale.to(mapped.dtype)).relu_()
 
@@ -249,9 +246,7 @@ class DependencyScorer(nn.Module):
         self, parents: torch.Tensor, children: torch.Tensor, terms: Terms
     ) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """Queries for the hidden units of older parents, then children, and constants to add (eq. 2)."""
-        matrix = self.arc_matrix
-        transposed = matrix if matrix.dim() == 1 else matrix.T
-        queries = (times(matrix, children), times(transposed, parents))
+        queries = (children @ self.arc_matrix.T, parents @ self.arc_matrix)
         return [(query @ role.weight, query @ role.bias) for query, role in zip(queries, terms.roles, strict=True)]
 
     def _pairs_in_chunks(self, older, terms, queries, **pairs) -> tuple[torch.Tensor, ...]:
@@ -294,24 +289,20 @@ class DependencyScorer(nn.Module):
         Logits `(steps, max_new_arcs + 1)` of the number of arcs of the words `newer`: at most the 2i - 1 that there
         can be, eq. 3.
         """
-        number = newer.unsqueeze(-1)
+        candidates = 2 * newer.unsqueeze(-1) - 1
+        summary = self._summary(new, sums, newer.unsqueeze(-1), terms)
+        logits = self.counts(summary / candidates.to(summary.dtype).sqrt()).float()
+        return logits.masked_fill(torch.arange(self.max_new_arcs + 1, device=newer.device) > candidates, -torch.inf)
+
+    def _summary(
+        self, new: Sequence[torch.Tensor], sums: Sequence[torch.Tensor], number: torch.Tensor, terms: Terms
+    ) -> torch.Tensor:
+        """s of eq. 3, `(steps, scorer_size)`, of the words of numbers `(steps, 1)`."""
         of_parents, of_children = (hidden.to(new[0].dtype) for hidden in sums)
         of_parent, of_child = terms.roles
         parents = of_parents @ of_parent.weight.T + number * of_parent.bias
         children = of_children @ of_child.weight.T + (number - 1) * of_child.bias
-        new_child = times(self.count_matrix, new[1])
-        summary = new[0] * times(self.count_matrix, children) + parents * new_child
-        candidates = pairs = 2 * number - 1
-        if self.count_self_pair:
-            summary = summary + new[0] * new_child
-            pairs = candidates + 1
-        logits = self.counts(summary / pairs.to(summary.dtype).sqrt()).float()
-        return logits.masked_fill(torch.arange(self.max_new_arcs + 1, device=newer.device) > candidates, -torch.inf)
-
-
-def times(matrix: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
-    """Multiplies vectors `(..., size)` by a full or diagonal matrix."""
-    return vectors * matrix if matrix.dim() == 1 else vectors @ matrix.T
+        return new[0] * (children @ self.count_matrix.T) + parents * (new[1] @ self.count_matrix.T)
 
 
 def as_term(second: Parts, vectors: torch.Tensor) -> torch.Tensor:

@@ -7,6 +7,8 @@ A token `k` that has been chosen, but not read yet, is compared with the last la
 
 where W_{k-1} is the tape of the token before, d an embedding of depths and r are sinusoids. For `j = k`, no reduction,
 another perceptron of the same input replaces the first two terms.
+
+Dimensions: B texts, Q tokens to be scored (queries), tokens all tokens so far.
 """
 
 from typing import cast
@@ -59,11 +61,12 @@ class AttachmentScorer(nn.Module):
         query = self.query_mlp(inputs)
         shift = self.shift_mlp(inputs)
         token = torch.arange(keys.shape[1], device=keys.device)
-        distance = token[-inputs.shape[1] :].unsqueeze(1) - token
+        distance = token[-inputs.shape[1] :].unsqueeze(1) - token  # (Q, tokens)
         # All depths are scored once, and looked up for each pair: there are fewer depths than pairs.
         by_depth = query @ all_rows(self.depths, query.device).to(query.dtype).T  # (B, Q, max_depth + 1)
         scores = query @ keys.transpose(1, 2) + by_depth.gather(-1, tapes.clamp(max=self.max_depth))  # (B, Q, tokens)
         scores = torch.where(distance == 0, (query * shift).sum(-1, keepdim=True), scores)
+        # So are the distances, whose keys all queries share.
         positions = self.distance_key(sinusoids(token, self.hidden_size).to(query.dtype))
         distance = distance.clamp(min=0).expand_as(tapes)  # (B, Q, tokens)
         scores = scores + (query @ positions.T).gather(-1, distance)  # (B, Q, tokens)

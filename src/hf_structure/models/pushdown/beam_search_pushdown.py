@@ -7,6 +7,8 @@ that the token can be reduced with, and none:
     p(x, y) = prod_k p(x_k | x_<k, W_{k-1}) p(r_k | x_<=k, W_{k-1}),    p(x) >= sum over the beam of p(x, y)     (7)
 
 Attachments and trees are one to one: what is not pruned is counted once.
+
+Dimensions: B sentences, k trees, rows hypotheses, n tokens.
 """
 
 import torch
@@ -31,9 +33,9 @@ class StackHypotheses(Hypotheses):
         self.is_last = model.is_end(ids)
         self.embedded = model.get_input_embeddings()(ids)
         self.stacks = Stacks.empty(len(ids), ids.shape[1], ids.device)
-        self.attachments = torch.zeros_like(ids)  # (rows, seq_len): what the stacks come from
+        self.attachments = torch.zeros_like(ids)  # (rows, seq_len): of the stacks
         # Stored once for all hypotheses that branch from the one that has read the token.
-        self.keys = SharedRows(torch.zeros_like(ids), ids.shape[1] * most)  # what the scorer makes of tokens, "keys"
+        self.keys = SharedRows(torch.zeros_like(ids), ids.shape[1] * most)  # of the scorer
 
     @classmethod
     def at_tokens(cls, structures: torch.Tensor, order: torch.Tensor) -> torch.Tensor:

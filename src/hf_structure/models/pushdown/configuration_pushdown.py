@@ -6,7 +6,6 @@ from typing import ClassVar
 from huggingface_hub.dataclasses import strict
 
 from hf_structure.models.abilities import Abilities
-from hf_structure.modules.configuration import require_not_negative
 from hf_structure.modules.structured_lm.configuration import StructuredLMConfig
 
 
@@ -22,16 +21,16 @@ class PushdownLMConfig(StructuredLMConfig):
         attention_dropout, layer_norm_eps, base_config, scale_embeddings, lm_head_bias, use_cache:
             As in [`~hf_structure.modules.structured_lm.configuration.StructuredLMConfig`].
         attachment_dropout (`float`, defaults to 0.0):
-            Dropout in the perceptrons that score attachments (0.1 in the authors' release).
+            Dropout in the perceptrons that score attachments; 0.1 in the authors' release.
         stack_layers (`int` or `list[int]`, *optional*):
-            How many layers, the last ones, read the stack tape, or which, counted from 0; all by default, and with 0
-            there are no parameters for stacks at all: the Transformer-XL baseline.
+            How many layers, the last ones, read the stack tape, or which, counted from 0; all by default, as in the
+            paper. Grafts may leave out lower layers; with 0 there are no parameters for stacks at all: the
+            Transformer-XL baseline.
         max_depth (`int`, defaults to 49):
-            Greater depths are read as this one.
+            Greater depths are read as this one; the authors' release has as many.
         attachment_size (`int`, *optional*, defaults to `2 * hidden_size`):
-            Width of what attachments are scored with.
-        attachment_loss_weight (`float`, defaults to 1.0):
-            Weight of the attachments' loss, relative to the tokens'.
+            Width of the vectors that attachments are scored with; chosen for models of equal size when GiLT is
+            compared with them.
 
     Example:
 
@@ -51,7 +50,6 @@ class PushdownLMConfig(StructuredLMConfig):
     stack_layers: int | list[int] | None = None
     max_depth: int = 49
     attachment_size: int | None = None
-    attachment_loss_weight: float | int = 1.0
 
     def __post_init__(self, **kwargs):
         super().__post_init__(**kwargs)
@@ -71,4 +69,3 @@ class PushdownLMConfig(StructuredLMConfig):
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""
         self._check_sizes("max_depth", "attachment_size")
-        require_not_negative(self, "attachment_loss_weight")

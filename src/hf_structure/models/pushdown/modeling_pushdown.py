@@ -120,7 +120,6 @@ class PushdownLMModel(StructuredModelMixin, PushdownLMPreTrainedModel):
             input_ids, inputs_embeds, attention_mask, position_ids, cache=cache, use_cache=use_cache, **kwargs
         )
 
-    @no_compile  # token by token
     def replay(
         self,
         tokens: torch.Tensor,
@@ -184,8 +183,8 @@ class PushdownLMForCausalLM(TreeLMMixin, PushdownLMPreTrainedModel, StructureGen
         """
         Takes the arguments of [`PushdownLMModel.forward`] and [`StructuredLMMixin`].
 
-        The loss is the sum of the cross-entropies of tokens and, weighted, of their attachments. Without attachments
-        it is the language model's alone.
+        The loss is the sum of the cross-entropies of tokens and of their attachments. Without attachments it is the
+        language model's alone.
 
         Raises:
             ValueError: as in [`PushdownLMModel.forward`]; with labels, an attachment to where no constituent ends.
@@ -248,12 +247,12 @@ class PushdownLMForCausalLM(TreeLMMixin, PushdownLMPreTrainedModel, StructureGen
         return logits.masked_fill(~stacks.candidates(position, self.is_end(input_ids)), -torch.inf)
 
     def _attachment_loss(self, result, attachments, attention_mask) -> torch.Tensor:
-        """The sum of the cross-entropies of attachments, weighted."""
+        """The sum of the cross-entropies of attachments."""
         _, length, tokens = result.attachment_logits.shape
         gold = torch.arange(tokens - length, tokens, device=attachments.device) - attachments
         gold = mask_padding(gold, attention_mask, -100)
         check_attachments(result.attachment_logits, gold)
-        return self.config.attachment_loss_weight * sum_of_losses(result.attachment_logits, gold)
+        return sum_of_losses(result.attachment_logits, gold)
 
     def check_decoding(self, decoder: str, k: int, marginals: bool) -> None:
         if decoder != "tree" or k != 1 or marginals:

@@ -63,7 +63,7 @@ class StackGenerateOutput(GenerateDecoderOnlyOutput):
         sequences, scores, logits, attentions, hidden_states, cache:
             As in [`~transformers.generation.GenerateDecoderOnlyOutput`].
         attachments (`torch.LongTensor` of shape `(batch_size, sequence_length)`):
-            What each token of each text is reduced with, prompt and all; of no meaning after its end.
+            The attachment of each token of each text, including the prompt; meaningless after its end.
     """
 
     attachments: torch.Tensor | None = None

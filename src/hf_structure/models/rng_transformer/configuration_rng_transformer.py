@@ -21,7 +21,7 @@ CHAIN = "+"  # between the labels of a unary chain
 class RNGTransformerConfig(EncoderConfig):
     r"""
     Configuration of the Recursive Non-autoregressive Graph-to-Graph Transformer (Mohammadshahi & Henderson 2021). The
-    defaults are the paper's sizes over the vocabulary of BERT (cased). The relation labels are those of `id2label`.
+    defaults are the paper's sizes over the vocabulary of BERT (cased). The relation labels are listed in `id2label`.
     The paper's model without refinement, SynTr, has `use_graph_input=False`.
 
     Args:
@@ -30,51 +30,45 @@ class RNGTransformerConfig(EncoderConfig):
             As in [`~hf_structure.modules.configuration.EncoderConfig`].
         max_position_embeddings (`int`, defaults to 512):
             Longest sequence: the start symbol, the pieces (or words), the end symbol.
-        num_position_buckets (`int`, defaults to 0):
-            Number of classes of distances between two positions, each of which adds a number to the scores of each
-            attention head, in all layers; 0 for none. MPNet has 32. Absolute positions are read in any case.
-        word_vectors (`"first_piece"` or `"mean"`, defaults to `"first_piece"`): How words of several pieces are read.
-            Either the encoder reads all pieces, and a word is its first one, as in the paper; or it reads one vector a
-            word, the mean of its pieces' embeddings, which makes sequences shorter.
-        columns (`dict[str, list[str]]`, *optional*): What else is predicted of each word: a name, such as `"upos"`,
-            and its values in the order of their ids. Lemmas are edit rules, and features follow their part of speech,
-            see [`~hf_structure.algorithms.word_annotations`].
+        num_position_buckets (`int`, defaults to 0): Classes of distances between two positions, each of which adds a
+            number to the scores of each attention head; 0 for none. MPNet, as an encoder to start from, has 32.
+            Absolute positions are read in any case.
+        word_vectors (`"first_piece"` or `"mean"`, defaults to `"first_piece"`): The encoder reads all pieces, and the
+            first one stands for the word, as in the paper; or it reads one vector a word, the mean of its pieces'
+            embeddings, which makes sequences shorter: the bundled `rngt-en-fast` does so.
+        columns (`dict[str, list[str]]`, *optional*): Further predictions for each word, as the bundled models make
+            them: a name, such as `"upos"`, and its values in the order of their ids. Lemmas are edit rules, and
+            features follow their part of speech, see [`~hf_structure.algorithms.word_annotations`].
         known_words (`dict[str, str]`, *optional*), known_lemmas (`str`, *optional*):
-            What [`~hf_structure.text.lexicons`] collects, to correct predicted lemmas (see
-            [`~hf_structure.algorithms.word_annotations.Lexicon`]); needs the columns `"lemma"`, `"upos"` and `"xpos"`.
-            They are saved to a file of their own beside `config.json`, `lexicon.json`.
+            The lexicon that corrects predicted lemmas (see [`~hf_structure.algorithms.word_annotations.Lexicon`]);
+            needs the columns `"lemma"`, `"upos"` and `"xpos"`. Saved to `lexicon.json` beside `config.json`.
         column_size (`int`, defaults to 256): Width of the perceptron that precedes their scores.
-        num_form_buckets (`int`, defaults to 0): Number of vectors for what words look like, which lower-case pieces do
-            not show: hashes of a word as it is written, of its beginning, ends and shape (see
+        num_form_buckets (`int`, defaults to 0): Vectors for the spelling of words, which lower-case pieces do not
+            show, with these columns: hashes of a word as it is written, of its beginning, ends and shape (see
             [`~hf_structure.algorithms.word_annotations.form_ids`]); 0 for none.
         form_size (`int`, defaults to 64): Width of these vectors.
-        treebanks (`list[str]`, *optional*):
-            Names of the treebanks whose habits it has learned, the default first; their vectors are added to words.
-        treebank_dropout (`float`, defaults to 0.0):
-            Probability that a training sentence is read as one of the first of these treebanks, whichever it is of:
-            so that this one stands for any.
-        num_segmentation_layers (`int`, defaults to 0):
-            How many layers, the first ones, are read to find where sentences begin in running text; 0 for a model that
-            finds none.
-        constituents (`list[str]`, *optional*):
-            Labels of constituents that are predicted too; unary chains are one label, from the top, as in `"S+VP"`.
+        treebanks (`list[str]`, *optional*): Names of the treebanks whose annotation it has learned, the default first;
+            their vectors are added to words. For models of several treebanks.
+        treebank_dropout (`float`, defaults to 0.0): Probability that a training sentence is read as one of the first
+            treebank, so that this one stands for any.
+        num_segmentation_layers (`int`, defaults to 0): First layers that are read to find where sentences begin in
+            running text, as the bundled models do; 0 for a model that finds none.
+        constituents (`list[str]`, *optional*): Labels of constituents to predict; a unary chain is one label, written
+            from the top, as in `"S+VP"`. For parsers that give both kinds of trees.
         constituent_size (`int`, defaults to 256): Width of the hidden layer of their scores.
-        use_graph_input (`bool`, defaults to `True`):
-            Whether self-attention reads a graph: that of the round before, or the one given.
-        num_graph_layers (`int` or `list[int]`, *optional*):
-            How many layers, the last ones, read the graph, or which, counted from 0; all of them by default, as in the
-            paper. The layers below are the same in all rounds and computed once.
-        scale_relations (`bool`, defaults to `False`):
-            Whether the scores of relations in attention are divided by the square root of the width of a head, like
-            the others. They are not in the code that the authors released.
-        num_rounds (`int`, defaults to 3):
-            Number of rounds T: passes that each give a graph, from the graph of the one before.
+        use_graph_input (`bool`, defaults to `True`): Let self-attention read a graph: the last round's or a given one.
+        num_graph_layers (`int` or `list[int]`, *optional*): Number of last layers that read the graph, or a list of
+            layers, counted from 0; all of them by default, as in the paper. The layers below are the same in all
+            rounds and computed once, which makes the bundled `rngt-en` faster.
+        scale_relations (`bool`, defaults to `False`): Divide the scores of relations in attention by the square root
+            of the width of a head, like the others. The paper's equation does, its authors' code does not.
+        num_rounds (`int`, defaults to 3): Rounds T, each of which predicts a graph from the one before.
         arc_size (`int`, defaults to 500): Width of the perceptrons that precede the biaffine scores of arcs.
-        label_size (`int`, defaults to 100): Width of those that precede the biaffine scores of labels.
+        label_size (`int`, defaults to 100): The same of labels.
         decoder_dropout (`float`, defaults to 0.33): Dropout in these perceptrons.
-        arc_loss (`"cross_entropy"` or `"tree"`, defaults to `"cross_entropy"`):
-            What is maximised beside the probabilities of labels: the probability of each word's head by itself, or
-            that of the whole tree among all trees with one root.
+        arc_loss (`"cross_entropy"` or `"tree"`, defaults to `"cross_entropy"`): Maximise, besides the probabilities of
+            labels, the probability of each word's head by itself (the paper's), or of the whole tree among all trees
+            with one root, as `examples/papers/compare_rngt.py` compares them.
 
     Example:
 
@@ -154,7 +148,7 @@ class RNGTransformerConfig(EncoderConfig):
 
     @property
     def num_lower_layers(self) -> int:
-        """How many first layers read no graph; not the last one of all, which computes only what is wanted."""
+        """Number of first layers that read no graph, without the last layer, which computes only some positions."""
         return min([*self.graph_layers, self.num_hidden_layers - 1])
 
     @property
@@ -169,7 +163,7 @@ class RNGTransformerConfig(EncoderConfig):
 
     @property
     def abilities(self) -> Abilities:
-        """What the models give and read."""
+        """Outputs and inputs of the models."""
         labels = label_columns(cast(dict[int, str], self.id2label)) if self.labelled else ()
         return Abilities(
             structures=("dependency", "constituency") if self.constituents else ("dependency",),
@@ -196,20 +190,20 @@ class RNGTransformerConfig(EncoderConfig):
         return tuple(sorted({label for chain in self.constituents or () for label in chain.split(CHAIN)}))
 
     def read_forms(self, words: Sequence[str]) -> dict[str, list]:
-        """The hashes of what words look like."""
+        """The hashes of the spelling of words."""
         num_buckets = self.num_form_buckets
         return {"form_ids": [form_ids(word, num_buckets) for word in words]}
 
     @property
     def _predicted(self) -> tuple[Column, ...]:
-        """What is predicted of each word beside its head and label."""
+        """The columns besides head and label."""
         spelled = {"feats": spell_features, "lemma": partial(spell_lemmas, lexicon=self.lexicon)}
         columns = (self.columns or {}).items()
         return tuple(Column(name, numbered(tuple(values)), spelled=spelled.get(name)) for name, values in columns)
 
     @property
     def lexicon(self) -> Lexicon | None:
-        """What corrects predicted lemmas, if anything does."""
+        """The lexicon that corrects predicted lemmas, if there is one."""
         if not self._has_lexicon:
             return None
         return Lexicon.read(self.known_words or {}, self.known_lemmas or "")
@@ -231,6 +225,15 @@ class RNGTransformerConfig(EncoderConfig):
         require_positive(self, "num_rounds", "arc_size", "label_size", "constituent_size")
         if self.constituents == []:
             raise ValueError("constituents has no labels")
+        if self.num_position_buckets and (self.num_position_buckets < 4 or self.num_position_buckets % 2):
+            raise ValueError(
+                f"num_position_buckets must be 0 or an even number from 4 on, not {self.num_position_buckets}"
+            )
+        if not 0 <= self.treebank_dropout <= 1:
+            raise ValueError(f"treebank_dropout must be between 0 and 1, not {self.treebank_dropout}")
+
+    def validate_layers(self):
+        """Raises `ValueError` for no layers that read the graph, and for layers that do not exist or fit."""
         layers = self.num_graph_layers
         if layers == [] or (isinstance(layers, int) and not 1 <= layers <= self.num_hidden_layers):
             raise ValueError(
@@ -238,23 +241,20 @@ class RNGTransformerConfig(EncoderConfig):
                 f"{self.num_graph_layers}"
             )
         _ = self.graph_layers  # raises, too
-        if self.num_position_buckets and (self.num_position_buckets < 4 or self.num_position_buckets % 2):
-            raise ValueError(
-                f"num_position_buckets must be 0 or an even number from 4 on, not {self.num_position_buckets}"
-            )
-        for name, values in (self.columns or {}).items():
-            if not values:
-                raise ValueError(f"columns: {name} has no values")
-        if self._has_lexicon and not {"lemma", "upos", "xpos"} <= (self.columns or {}).keys():
-            raise ValueError("known_words and known_lemmas need the columns lemma, upos and xpos")
         layers = self.num_segmentation_layers
         if layers and not self.num_lower_layers <= layers <= self.num_hidden_layers:
             raise ValueError(
                 f"num_segmentation_layers must be 0, or between {self.num_lower_layers} (the layers that read no "
                 f"graph) and num_hidden_layers {self.num_hidden_layers}, not {layers}"
             )
-        if not 0 <= self.treebank_dropout <= 1:
-            raise ValueError(f"treebank_dropout must be between 0 and 1, not {self.treebank_dropout}")
+
+    def validate_columns(self):
+        """Raises `ValueError` for a column without values, and for a lexicon without the columns that it corrects."""
+        for name, values in (self.columns or {}).items():
+            if not values:
+                raise ValueError(f"columns: {name} has no values")
+        if self._has_lexicon and not {"lemma", "upos", "xpos"} <= (self.columns or {}).keys():
+            raise ValueError("known_words and known_lemmas need the columns lemma, upos and xpos")
 
 
 @lru_cache(maxsize=64)

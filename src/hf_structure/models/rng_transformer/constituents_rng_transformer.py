@@ -62,20 +62,21 @@ class RNGTransformerConstituents(nn.Module):
         hidden = self.start(boundaries)[:, starts] + self.end(boundaries)[:, ends]  # (B, S, H)
         return self.label(hidden.relu()).float()
 
-    def loss(self, scores: torch.Tensor, constituents: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    def loss(self, vectors: torch.Tensor, constituents: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """
-        Sum of -log p over the trees that are known: constituents `(B, m, 3)` (start, end, label), -1 for padding.
-        Sentences without constituents have no known tree.
+        Sum of -log p of the trees of constituents `(B, m, 3)` (start, end, label), -1 for padding. Sentences without
+        constituents have no tree to learn.
         """
         rows = (constituents[..., 0] >= 0).any(1)
         if not rows.any():
-            return scores.new_zeros(())
-        scores = scores[rows]
+            return vectors.new_zeros(())
+        scores = self(vectors[rows], lengths[rows])
         labels = gold_labels(constituents[rows], scores.shape[1])
         return -chart_log_prob(scores, labels, lengths[rows]).sum().to(scores.dtype)
 
-    def decode(self, scores: torch.Tensor, lengths: torch.Tensor) -> ConstituencyTrees:
-        """The best tree of each sentence, with exact probabilities."""
+    def decode(self, vectors: torch.Tensor, lengths: torch.Tensor) -> ConstituencyTrees:
+        """The best tree of each sentence, with exact probabilities, from vectors `(B, n + 1, D)`."""
+        scores = self(vectors, lengths)
         best = best_constituents(scores, lengths)
         marginals = constituent_marginals(scores, lengths)
         log_probs = best.scores[:, 0] - chart_log_partition(scores, lengths)

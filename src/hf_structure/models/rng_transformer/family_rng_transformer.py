@@ -19,7 +19,7 @@ FAMILY = Family(
         "dependency trees of text like that of its treebanks, with the tags, features, lemmas and sentences that it "
         "has learned from them"
     ),
-    limits="text far from its training text, without a look",
+    limits="out-of-domain text without manual checks",
     tags=("dependency-parsing",),
     has_encoder_inputs=True,
     options=("columns", "treebanks", "constituents", "initial_train_file", "teacher"),

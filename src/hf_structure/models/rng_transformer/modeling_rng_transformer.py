@@ -31,6 +31,7 @@ from hf_structure.algorithms.spanning_tree import (
 from hf_structure.models.modeling_outputs import DecoderOutput, GraphParserOutput
 from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
 from hf_structure.models.rng_transformer.scoring_rng_transformer import (
+    Gold,
     Scores,
     ScoringMixin,
     best_heads,
@@ -38,7 +39,7 @@ from hf_structure.models.rng_transformer.scoring_rng_transformer import (
 )
 from hf_structure.models.rng_transformer.words_rng_transformer import Sentences, WordsMixin, differ, select, write
 from hf_structure.modules.encoder_start import MODEL_TYPES, PretrainedEncoderMixin
-from hf_structure.modules.graph_encoder import GraphEncoderModel, GraphPreTrainedModel
+from hf_structure.modules.graph_encoder import GraphEncoderModel, GraphPreTrainedModel, refuse_states
 from hf_structure.modules.graph_transformer import Arcs, RelativePositionBias
 from hf_structure.modules.padding import check_one_input
 
@@ -79,10 +80,10 @@ class RNGTransformerModel(GraphEncoderModel, RNGTransformerPreTrainedModel):
             input_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Ids of words or word pieces.
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for input, 0 for padding.
             parents (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
-                The graph: for each position that of its head, -1 for none.
+                The graph: the position of each position's head, -1 for none.
             labels (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): The labels of these arcs.
             inputs_embeds (`torch.FloatTensor` of shape `(batch_size, seq_len, hidden_size)`, *optional*):
-                Vectors in place of `input_ids`.
+                Vectors, instead of `input_ids`.
 
         Raises:
             ValueError: if there are not either ids or vectors, a sequence is longer than the positions reach, or there
@@ -163,7 +164,7 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
 
         Args:
             input_ids, attention_mask, word_ids, tag_ids, form_ids, treebank_ids, inputs_embeds:
-                As in [`embed_words`]; vectors (`inputs_embeds`) in place of `input_ids`.
+                As in [`embed_words`]; vectors (`inputs_embeds`) replace `input_ids`.
             initial_heads (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*): The graph that the first
                 round reads: heads (words from 1, 0 is the root, negative for none). By default it is empty.
             initial_deprels (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
@@ -178,10 +179,10 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
                 The constituents to learn: start and end, half-open in words from 0, and label, an index of
                 `config.constituents`; -1 for padding. Sentences may have these, heads, or both.
             sentence_starts (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
-                Whether a sentence begins with each word of running text, 1 or 0; -100 for padding, and where it is
+                1 for words of running text that begin a sentence, else 0; -100 for padding, and if it is
                 not known. Running text has no heads to learn (all negative) and is not parsed.
             num_items_in_batch (`int`, *optional*):
-                What the sum of losses is divided by; the number of words with a label (or head) by default.
+                Divisor of the sum of losses; the number of words with a label (or head) by default.
 
         The loss, returned when `heads` and, in a model with labels, `labels` are given, is the sum over all rounds of
         the losses of arcs (`config.arc_loss`), of the cross-entropies of the labels of the arcs to learn and of the
@@ -193,44 +194,45 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
                 `form_ids` for a model that reads them, a sentence is too long, a word has no head in the loss of whole
                 trees, or there is an initial graph in a model that reads none, or without labels that it reads.
         """
-        if kwargs.get("output_attentions") or kwargs.get("output_hidden_states"):
-            raise ValueError("this model reads a sentence several times: ask its base model for what is inside")
+        refuse_states(kwargs, "a sentence several times")
         read = (attention_mask, word_ids, tag_ids, form_ids, treebank_ids)
         sentences, left_align = self.read_words(check_one_input(input_ids, inputs_embeds), *read)
         arcs = self.initial_arcs(left_align(initial_heads), left_align(initial_deprels), sentences)
-        gold: dict[str, Any] = {"heads": heads, "labels": labels, "columns": columns or {}}
-        gold = tree_map_only(torch.Tensor, left_align, gold) | {"constituents": constituents}
-        learns = heads is not None and (labels is not None or not self.config.labelled)
-        loss: Any = 0.0
+        gold = Gold(*tree_map_only(torch.Tensor, left_align, (heads, labels, columns or {})), constituents)
+        if heads is None or (labels is None and self.config.labelled):
+            return self._all_rounds(sentences, arcs, gold)[0]
         if num_items_in_batch is None:
-            num_items_in_batch = (gold["heads" if labels is None else "labels"] >= 0).sum() if learns else 1
+            num_items_in_batch = ((gold.heads if gold.labels is None else gold.labels) >= 0).sum()
         divisor = torch.as_tensor(num_items_in_batch).clamp(min=1)
-        if learns and sentence_starts is not None:
-            loss = self.segmentation_loss(sentences, left_align(sentence_starts))
+        segmentation_loss: Any = 0.0
+        if sentence_starts is not None:
+            segmentation_loss = self.segmentation_loss(sentences, left_align(sentence_starts))
             # Running text is read to find sentences alone: it has no heads, and may be longer than any sentence.
-            is_parsed = (gold["heads"] >= 0).any(1)
-            if constituents is not None:
-                is_parsed = is_parsed | (constituents[..., 0] >= 0).any(1)
+            is_parsed = gold.has_tree
             if not is_parsed.any():
-                return GraphParserOutput(loss=loss / divisor)
+                return GraphParserOutput(loss=segmentation_loss / divisor)
             sentences, arcs, gold = select((sentences, arcs, gold), is_parsed)
+        output, loss = self._all_rounds(sentences, arcs, gold, learns=True)
+        output.loss = (segmentation_loss + loss) / divisor
+        return output
+
+    def _all_rounds(
+        self, sentences: Sentences, arcs: Arcs | None, gold: Gold, learns: bool = False
+    ) -> tuple[GraphParserOutput, Any]:
+        """Scores of the last round, and the sum of the losses of all rounds, from the graph that the first reads."""
+        loss: Any = 0.0
         for number in range(self.config.num_rounds):
             scores = self.score(self.encode(sentences, arcs), sentences.lengths)
             column_scores = self.score_columns(sentences, scores.vectors)
             if learns:
-                loss = loss + self.loss(scores, column_scores, sentences.lengths, **gold)
+                loss = loss + self.loss(scores, column_scores, sentences.lengths, gold)
             if number < self.config.num_rounds - 1:
                 arcs, _ = self._predict(scores, best_heads(scores.arcs, sentences.lengths))
-        label_scores = None
+        output = GraphParserOutput(logits=scores.arcs, column_logits=column_scores or None)
         if scores.label_vectors is not None:
-            chosen = best_heads(scores.arcs, sentences.lengths) if heads is None else gold["heads"]
-            label_scores = self.decoder.score_labels(*scores.label_vectors, chosen)
-        return GraphParserOutput(
-            loss=loss / divisor if learns else None,
-            logits=scores.arcs,
-            label_logits=label_scores,
-            column_logits=column_scores or None,
-        )
+            heads = best_heads(scores.arcs, sentences.lengths) if gold.heads is None else gold.heads
+            output.label_logits = self.decoder.score_labels(*scores.label_vectors, heads)
+        return output, loss
 
     def encode(self, sentences: Sentences, arcs: Arcs | None) -> torch.Tensor:
         """Encoder(words, G): vectors of the root and the words, `(B, n + 1, D)`, with a graph over words."""
@@ -244,30 +246,23 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         return Scores(vectors, arcs, self.decoder.label_vectors(vectors) if self.config.labelled else None)
 
     def loss(
-        self,
-        scores: Scores,
-        column_scores: dict[str, torch.Tensor],
-        lengths: torch.Tensor,
-        heads: torch.Tensor,
-        labels: torch.Tensor | None,
-        columns: dict[str, torch.Tensor],
-        constituents: torch.Tensor | None,
+        self, scores: Scores, column_scores: dict[str, torch.Tensor], lengths: torch.Tensor, gold: Gold
     ) -> torch.Tensor:
         """Sum of the losses of arcs, labels, columns and constituents in one round."""
+        heads, labels, columns, constituents = gold
         if self.config.arc_loss == "tree":
-            num_heads = (heads >= 0).sum(1)
-            # Sentences with constituents alone have no heads.
-            if ((num_heads != lengths) & (num_heads > 0 if constituents is not None else True)).any():
+            # Sentences may have constituents alone, and no heads.
+            rows = (heads >= 0).any(1) if constituents is not None else lengths > 0
+            if ((heads >= 0).sum(1) != lengths)[rows].any():
                 raise ValueError("the loss of whole trees needs a head for every word (config.arc_loss)")
-            loss = -tree_log_prob(scores.arcs, heads, lengths)[num_heads > 0].sum()
+            loss = -tree_log_prob(scores.arcs, heads, lengths)[rows].sum()
         else:
             loss = sum_of_losses(scores.arcs, heads)
         if scores.label_vectors is not None and labels is not None:
             labels = labels.masked_fill(heads < 0, -100)
             loss = loss + sum_of_losses(self.decoder.score_labels(*scores.label_vectors, heads), labels)
         if self.constituents is not None and constituents is not None:
-            span_scores = self.constituents(scores.vectors, lengths)
-            loss = loss + self.constituents.loss(span_scores, constituents, lengths)
+            loss = loss + self.constituents.loss(scores.vectors, constituents, lengths)
         return loss + sum(sum_of_losses(column_scores[name], values) for name, values in columns.items())
 
     @torch.no_grad()
@@ -291,55 +286,57 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
     ) -> DecoderOutput:
         """
         Parses a batch of sentences. Those whose graph does not change any more take no part in further rounds.
-        Arguments that are not listed are those of `forward`; the output is left-aligned, wherever the padding is.
+        Other arguments are as in `forward`; the output is left-aligned, wherever the padding is.
 
         Args:
-            decoder (`"tree"`, `"projective"` or `"argmax"`): What every round predicts: the best tree with one root,
-                the best such tree without crossing arcs, or each word's best head.
+            decoder (`"tree"`, `"projective"` or `"argmax"`): Every round predicts the best tree with one root, the
+                best such tree without crossing arcs, or each word's best head.
             k (`int`): Number of trees, best first. The last round gives them; each has its best labels.
-            marginals (`bool`): Whether to add arc marginals over all trees with one root, from the last round.
-            num_rounds (`int`, *optional*): Number of rounds at most, by default `config.num_rounds`.
-            constituents (`bool`): Whether to add the best constituency tree, in a model with constituents.
+            marginals (`bool`): Add arc marginals over all trees with one root, from the last round.
+            num_rounds (`int`, *optional*): Largest number of rounds, by default `config.num_rounds`.
+            constituents (`bool`): Add the best constituency tree, if the model predicts constituents.
 
         Raises:
             ValueError: if `decoder` is unknown, `k` does not fit it, a sentence is too long or a score NaN, if there
                 are several rounds or an initial graph in a model that reads none, or one without labels that it reads.
         """
         check_decoder(decoder, k)
-        num_rounds = self.config.num_rounds if num_rounds is None else num_rounds
-        if num_rounds < 1 or (num_rounds > 1 and not self.config.use_graph_input):
-            raise ValueError(f"num_rounds={num_rounds} is not possible: at least 1, and only 1 without graph input")
         read = (attention_mask, word_ids, tag_ids, form_ids, treebank_ids)
         sentences, left_align = self.read_words(check_one_input(input_ids, inputs_embeds), *read)
         arcs = self.initial_arcs(left_align(initial_heads), left_align(initial_deprels), sentences)
-        scores, arcs, label_probs = self._refine(sentences, arcs, decoder, num_rounds)
-        trees: list[Any] = [(arcs, label_probs)]
+        scores, *tree = self._refine(sentences, arcs, decoder, num_rounds)
+        trees: list[Any] = [tree]
         if k > 1:
             best = find_heads(scores.arcs, sentences.lengths, decoder, k)  # (B, k, n)
             trees = [self._predict(scores, heads) for heads in best.unbind(1)]
-        heads = torch.stack([tree.heads for tree, _ in trees], dim=1)  # (B, k, n)
-        output = DecoderOutput(heads=heads)
-        is_word = heads >= 0
-        head_probs = chosen_scores(scores.arcs.log_softmax(-1), heads).exp().masked_fill(~is_word, 0.0)
-        output.columns = {"probabilities": head_probs}
+        output = self._with_labels(scores, trees)
         if decoder != "argmax":
-            output.log_probs = tree_log_probs(scores.arcs, heads, sentences.lengths)
+            output.log_probs = tree_log_probs(scores.arcs, output.heads, sentences.lengths)
         if marginals:
             output.marginals = arc_marginals(scores.arcs, sentences.lengths)
-        if self.config.labelled:
-            output.columns["labels"] = torch.stack([tree.labels for tree, _ in trees], dim=1)
-            output.columns["label_probabilities"] = torch.stack([probs for _, probs in trees], dim=1)
-        output.columns |= self.best_columns(sentences, scores.vectors, is_word)
+        output.columns |= self.best_columns(sentences, scores.vectors, output.heads >= 0)
         if self.constituents is not None and constituents:
-            span_scores = self.constituents(scores.vectors, sentences.lengths)
-            best = self.constituents.decode(span_scores, sentences.lengths)
+            best = self.constituents.decode(scores.vectors, sentences.lengths)
             output.spans, output.span_labels, output.span_probs, output.span_log_probs = best
         return output
 
+    def _with_labels(self, scores: Scores, trees: list[Any]) -> Any:
+        """The heads of `k` trees with their probabilities; in a model with labels, also these and theirs."""
+        heads = torch.stack([tree.heads for tree, _ in trees], dim=1)  # (B, k, n)
+        head_probs = chosen_scores(scores.arcs.log_softmax(-1), heads).exp()
+        columns: dict[str, Any] = {"probabilities": head_probs.masked_fill(heads < 0, 0.0)}
+        if self.config.labelled:
+            columns["labels"] = torch.stack([tree.labels for tree, _ in trees], dim=1)  # (B, k, n)
+            columns["label_probabilities"] = torch.stack([probs for _, probs in trees], dim=1)  # (B, k, n)
+        return DecoderOutput(heads=heads, columns=columns)
+
     def _refine(
-        self, sentences: Sentences, arcs: Arcs | None, decoder: str, num_rounds: int
+        self, sentences: Sentences, arcs: Arcs | None, decoder: str, num_rounds: int | None
     ) -> tuple[Scores, Arcs, torch.Tensor | None]:
         """Scores, arcs and probabilities of labels in the last round of each sentence."""
+        num_rounds = self.config.num_rounds if num_rounds is None else num_rounds
+        if num_rounds < 1 or (num_rounds > 1 and not self.config.use_graph_input):
+            raise ValueError(f"num_rounds={num_rounds} is not possible: at least 1, and only 1 without graph input")
         active = torch.arange(len(sentences.lengths), device=sentences.lengths.device)
         result: Any = None
         for _ in range(num_rounds):

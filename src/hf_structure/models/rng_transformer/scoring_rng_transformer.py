@@ -28,6 +28,21 @@ class Scores(NamedTuple):
     label_vectors: tuple[torch.Tensor, torch.Tensor] | None  # (B, n, A) and (B, n + 1, A), which labels are scored by
 
 
+class Gold(NamedTuple):
+    """Values to learn, `(B, n)`, and constituents `(B, m, 3)`; negative where there is none."""
+
+    heads: Any  # None without trees
+    labels: torch.Tensor | None
+    columns: dict[str, torch.Tensor]
+    constituents: torch.Tensor | None
+
+    @property
+    def has_tree(self) -> torch.Tensor:
+        """Mask `(B,)` of the sentences with a tree; running text has none."""
+        has_heads = (self.heads >= 0).any(1)
+        return has_heads if self.constituents is None else has_heads | (self.constituents[..., 0] >= 0).any(1)
+
+
 class RNGTransformerDecoder(nn.Module):
     """
     Scores of arcs and labels (Dozat & Manning 2017), from vectors of the root and the words:
@@ -65,7 +80,7 @@ class RNGTransformerDecoder(nn.Module):
         return dependents, self.dropout(self.activation(self.label_head(vectors)))
 
     def score_labels(self, dependents: torch.Tensor, as_heads: torch.Tensor, heads: torch.Tensor) -> torch.Tensor:
-        """`(B, n, R)`: label scores of the arcs from given heads `(B, n)`; of no meaning where a head is -1."""
+        """`(B, n, R)`: label scores of the arcs from given heads `(B, n)`; arbitrary for heads of -1."""
         of_heads = take(as_heads, heads.clamp(min=0)).unsqueeze(3)  # (B, n, A, 1)
         by_label = self.label(dependents).unflatten(2, (-1, of_heads.shape[2]))  # (B, n, R, A)
         return ((by_label @ of_heads).squeeze(3) + self.label_bias(dependents)).float()
@@ -83,12 +98,12 @@ def best_heads(scores: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
 class RNGTransformerTagger(nn.Module):
     """
     Scores of the values of columns, from a word's vector h below the layers that read the graph, h' above them, and
-    that of its form, f:
+    the vector f of its form:
 
         t_i = LeakyReLU(U [h_i; h'_i; f_i] + u)
         s_c(v | i) = w_cv t_i + b_cv                            value v of column c
 
-    Feature labels are prefixed with their UPOS: where both are columns, only those of the best UPOS are considered.
+    Feature labels are prefixed with their UPOS: if both are columns, only the labels of the best UPOS are considered.
     """
 
     def __init__(self, config: RNGTransformerConfig):
@@ -151,8 +166,8 @@ class ScoringMixin(nn.Module):
     @torch.no_grad()
     def sentence_starts(self, *args, **kwargs) -> torch.Tensor:
         """
-        Probability that a sentence begins with each word of running text, `(batch_size, num_words)`; of no meaning for
-        padding. Arguments are those of [`embed_words`]. Raises `ValueError` if the model finds no sentences
+        Probability that a sentence begins with each word of running text, `(batch_size, num_words)`; arbitrary for
+        padding. Arguments as for [`embed_words`]. Raises `ValueError` if the model finds no sentences
         (`config.num_segmentation_layers`).
         """
         if self.segmenter is None:

@@ -30,13 +30,13 @@ class Sentences(NamedTuple):
     hidden_states: torch.Tensor  # (B, L, D)
     mask: torch.Tensor  # (B, 1, 1, L), with a position bias (B, H, L, L)
     word_ids: torch.Tensor  # (B, L): word of each position, from 1; 0 for none
-    positions: torch.Tensor  # (B, n + 1): of the root and each word's first piece; that of the root for padding
+    positions: torch.Tensor  # (B, n + 1): of the root and each word's first piece; for padding the root's
     lengths: torch.Tensor  # (B,): words of each sentence
     forms: torch.Tensor | None  # (B, n, F)
 
     def words(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        """The vectors of the words among those of all positions, `(B, n, D)`."""
-        return take(hidden_states, self.positions[:, 1:])
+        """The vectors of the words, `(B, n, D)`, given the vectors of all positions."""
+        return take(hidden_states, self.positions[:, 1:])  # (B, n, D)
 
 
 def select(values: Any, rows: torch.Tensor) -> Any:
@@ -75,10 +75,9 @@ class WordsMixin(nn.Module):
     config: RNGTransformerConfig
     rng_transformer: Any  # the base model
     get_input_embeddings: Callable[[], nn.Module]
-    extras_of_all_pieces = False  # whether vectors of tags, treebanks and forms are added to all pieces of a word
 
     def add_embeddings(self, config: RNGTransformerConfig) -> None:
-        """Adds the embeddings; those of words are the encoder's."""
+        """Adds the embeddings; words have the encoder's."""
         size = config.embedding_size
         self.special_embeddings = nn.Embedding(2, size)  # [CLS] and [SEP]
         self.tag_embeddings = nn.Embedding(config.num_tags, size) if config.num_tags else None
@@ -100,7 +99,7 @@ class WordsMixin(nn.Module):
         that left-aligns values of words: with `word_ids` they are already, otherwise they are padded like the ids.
 
         Args:
-            input_ids (`torch.Tensor`): Ids of words or word pieces `(batch_size, seq_len)`, or vectors in their place
+            input_ids (`torch.Tensor`): Ids of words or word pieces `(batch_size, seq_len)`, or vectors
                 `(batch_size, seq_len, embedding_size)`.
             attention_mask (`torch.Tensor` of shape `(batch_size, seq_len)`, *optional*): 1 for input, 0 for padding.
             word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*):
@@ -109,7 +108,7 @@ class WordsMixin(nn.Module):
             tag_ids (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
                 Part-of-speech tags, -1 for none; read if `config.num_tags`.
             form_ids (`torch.LongTensor` of shape `(batch_size, num_words, f)`, *optional*):
-                Hashes of what words look like, -1 for padding; read if `config.num_form_buckets`.
+                Hashes of the spelling of words, -1 for padding; read if `config.num_form_buckets`.
             treebank_ids (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
                 The treebank whose habits each word follows; by default 0, if there are `config.treebanks`.
         """
@@ -132,9 +131,8 @@ class WordsMixin(nn.Module):
             raise ValueError("the pieces of a word must stand together, and every word have one, in the words' order")
         if extras is not None:
             extras = take(extras, (numbers - 1).clamp(min=0))  # (B, L, E)
-            is_given = numbers > 0 if self.extras_of_all_pieces else is_first
-            sequence = sequence + extras.masked_fill(~is_given.unsqueeze(2), 0.0)
-        positions = word_positions(numbers, is_first, n, root=len(special) - 2)  # the last one before the words
+            sequence = sequence + extras.masked_fill(~is_first.unsqueeze(2), 0.0)
+        positions = word_positions(numbers, is_first, n)
         return Sentences(sequence, mask, numbers, positions, words.lengths, forms), left_align
 
     def read_words(self, *args, **kwargs) -> tuple[Sentences, LeftAlign]:
@@ -176,7 +174,7 @@ class WordsMixin(nn.Module):
         """
         The arguments with which the base model reads sentences and, if there are any, the graphs of these `heads` and
         `labels` `(batch_size, num_words)`, as they are in a [`DecoderOutput`]; and the word of each position, from 1,
-        0 for none, `(batch_size, seq_len)`. The other arguments are those of [`embed_words`].
+        0 for none, `(batch_size, seq_len)`. Other arguments as for [`embed_words`].
         """
         sentences, _ = self.embed_words(*args, **kwargs)
         inputs = {"inputs_embeds": sentences.hidden_states, "attention_mask": sentences.mask}
@@ -228,29 +226,28 @@ class WordsMixin(nn.Module):
         """Left-aligned vectors `(B, P, E)` and words `(B, P)` of pieces; their number in each sentence, `(B,)`."""
         order = left_align(attention_mask)
         vectors = self.get_input_embeddings()(pieces) if pieces.dim() == 2 else pieces
-        return take(vectors, order), words.word_ids.gather(1, order), attention_mask.long().sum(1)
+        return take(vectors, order), words.word_ids.gather(1, order), attention_mask.long().sum(1)  # (B, P, E), (B, P)
 
 
 def enclose(
     special: torch.Tensor, vectors: torch.Tensor, word_ids: torch.Tensor, lengths: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """
-    The sequence `(B, L, E)` of pieces between special symbols, the word of each position `(B, L)`, from 1, and the
-    mask `(B, L)`. Of the symbols, the second stands behind the pieces, and all others before them.
+    The sequence `(B, L, E)` of pieces between the start and the end symbol, the word of each position `(B, L)`, from
+    1, and the mask `(B, L)`.
     """
-    starts = torch.cat([special[:1], special[2:]]).expand(len(vectors), -1, -1)
-    before = starts.shape[1]
-    ends = lengths.unsqueeze(1) + before  # (B, 1)
-    columns = torch.arange(int(lengths.max()) + before + 1, device=vectors.device)
-    sequence = torch.cat([starts, nn.functional.pad(vectors, (0, 0, 0, 1))], dim=1)[:, : len(columns)]  # (B, L, E)
-    sequence = torch.where((columns == ends).unsqueeze(2), special[1], sequence)
-    word_ids = nn.functional.pad(word_ids + 1, (before, 1))[:, : len(columns)]  # (B, L)
+    start = special[:1].expand(len(vectors), 1, -1)  # (B, 1, E)
+    ends = lengths.unsqueeze(1) + 1  # (B, 1)
+    columns = torch.arange(int(lengths.max()) + 2, device=vectors.device)
+    sequence = torch.cat([start, nn.functional.pad(vectors, (0, 0, 0, 1))], dim=1)[:, : len(columns)]  # (B, L, E)
+    sequence = torch.where((columns == ends).unsqueeze(2), special[1], sequence)  # (B, L, E)
+    word_ids = nn.functional.pad(word_ids + 1, (1, 1))[:, : len(columns)]  # (B, L)
     return sequence, word_ids.masked_fill(columns >= ends, 0), (columns <= ends).long()
 
 
-def word_positions(word_ids: torch.Tensor, is_first: torch.Tensor, n: int, root: int) -> torch.Tensor:
-    """`(B, n + 1)`: the positions of the root and of the first piece of each word, by masks `(B, L)` of these."""
+def word_positions(word_ids: torch.Tensor, is_first: torch.Tensor, n: int) -> torch.Tensor:
+    """`(B, n + 1)`: the positions of the root, 0, and of the first piece of each word, by masks `(B, L)` of these."""
     columns = torch.arange(word_ids.shape[1], device=word_ids.device).expand_as(word_ids)
     # All that begins no word is written to one more column, which is cut off.
-    positions = columns.new_full((len(columns), n + 2), root)
+    positions = columns.new_zeros(len(columns), n + 2)
     return positions.scatter(1, torch.where(is_first, word_ids, n + 1), columns)[:, :-1]  # (B, n + 1)

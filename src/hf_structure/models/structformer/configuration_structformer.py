@@ -40,14 +40,15 @@ class StructFormerConfig(StructureConfig):
             Relations along which heads attend: `"parent"`, `"dependent"` (table 4), `"sibling"` (words with the same
             parent).
         relation_activation (`"softmax"`, `"sigmoid"` or `"ones"`, defaults to `"softmax"`):
-            Weighting of a head's relations (eq. 13 and 14); `"ones"` takes each in full.
+            Weighting of a head's relations (eq. 13 and 14); `"ones"` takes each in full, as the authors' code can.
         calibration (`"all"` or `"constituents"`, defaults to `"all"`):
             Spans whose margin calibrates the distances (appendix A.2): all, including single words, so that no word is
             ever isolated, as in the authors' code and the bundled model; or the constituents of the sentence's own
             tree, as in the paper.
         tree_objective (`"heights"` or `"expected_heads"`, defaults to `"heights"`):
             Dependency trees in which the highest word of each constituent is the head (algorithm 3), or with the
-            largest expected number of right heads, which is the sum of their arcs in p_D (eq. 12).
+            largest expected number of right heads, which is the sum of their arcs in p_D (eq. 12), as in the bundled
+            model.
         branching_bias (`float`, defaults to 0.0):
             Lowers each distance by this amount for every distance to its left before constituents are read off; if
             positive, they branch more to the right. Distances themselves, heads and training do not change with it.
@@ -57,11 +58,12 @@ class StructFormerConfig(StructureConfig):
         max_position_embeddings (`int`, defaults to 512):
             Longest sentence for `use_position_embeddings`; no limit otherwise.
         use_relative_position_bias (`bool`, defaults to `False`):
-            Learn a bias of each head for every signed distance between two words.
+            Learn a bias of each head for every signed distance between two words, an option of the authors' code.
         max_relative_position (`int`, defaults to 64): Longer distances share one bias.
         pair_features (`"symmetric"` or `"ordered"`, *optional*):
             Turns sequence classification into sentence-pair classification. The classifier reads `|u - v|` and
-            `u * v` of the means `u` and `v` of both sentences' word vectors, and for ordered pairs `u` and `v` too.
+            `u * v` of the means `u` and `v` of both sentences' word vectors, and for ordered pairs `u` and `v` too, as
+            `examples/papers/run_glue.py` does for tasks of pairs.
         initializer_range (`float`, defaults to 0.1):
             Embeddings start uniform in `[-initializer_range, initializer_range]`.
         relation_initializer_range (`float`, defaults to 0.1): Standard deviation that relation weights start with.
@@ -142,7 +144,7 @@ class StructFormerConfig(StructureConfig):
         )
 
     def validate_sizes(self):
-        """Raises `ValueError` where a size makes no model."""
+        """Raises `ValueError` for impossible sizes."""
         require_positive(self, "parser_num_layers")
         require_whole_heads(self)
         most = self.num_hidden_layers - 1 if self.attention == "dependency" else 0

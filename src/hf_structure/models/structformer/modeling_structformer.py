@@ -57,6 +57,12 @@ class StructFormerScore(nn.Module):
         self.weight = nn.Parameter(torch.empty(hidden_size))
         self.bias = nn.Parameter(torch.empty(1)) if bias else None
 
+    def init_weights(self):
+        bound = len(self.weight) ** -0.5
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         scores = (normalized_tanh(states).float() * self.weight.float()).sum(-1)
         return scores if self.bias is None else scores + self.bias.float()
@@ -84,6 +90,9 @@ class StructFormerParser(nn.Module):
         self.height_score = StructFormerScore(size, bias=True)
         self.log_scales = nn.Parameter(torch.empty(2))  # log of 1 / mu_1 and of 1 / mu_2
 
+    def init_weights(self):
+        init.zeros_(self.log_scales)
+
     def forward(self, embedded: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Results of [`score`] and [`distributions`] for sentences with padding on the right."""
         distances, heights = self.score(embedded, lengths)
@@ -101,6 +110,7 @@ class StructFormerParser(nn.Module):
         distances, heights, left, right, parents = self(words, lengths)
         position = torch.arange(heights.shape[1], device=heights.device)
         is_word = position < lengths.unsqueeze(1)
+        # The last word has no next one: its boundary is above all others.
         distances = nn.functional.pad(distances, (0, 1)).masked_fill(position >= lengths.unsqueeze(1) - 1, torch.inf)
         heights = heights.masked_fill(~is_word, -torch.inf)
         back = undo_left_align(attention_mask)  # undoes `order`
@@ -120,6 +130,7 @@ class StructFormerParser(nn.Module):
         for convolution in self.convolutions:
             # Convolutions reach across the end of a sentence; padding must be zero for each of them.
             states = self.dropout(states).masked_fill(is_padding.unsqueeze(2), 0.0)
+            # Convolutions want channels first.
             states = normalized_tanh(convolution(states.transpose(1, 2)).transpose(1, 2))  # eq. 1
         heights = self.height_score(self.height_layer(states))  # eq. 3
         pairs = self.distance_layer(nn.functional.pad(states.transpose(1, 2), (0, 1))).transpose(1, 2)  # (B, L, D)
@@ -191,6 +202,12 @@ class StructFormerAttention(nn.Module):
             else None
         )
 
+    def init_weights(self):
+        if self.relation_scores is not None:
+            init.normal_(self.relation_scores, std=self.config.relation_initializer_range)
+        if self.position_bias is not None:
+            init.zeros_(self.position_bias)
+
     def forward(
         self, hidden_states: torch.Tensor, words: torch.Tensor, relations: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -206,7 +223,8 @@ class StructFormerAttention(nn.Module):
             (None where softmax attention is computed without them, by sdpa).
         """
         batch, length, _ = hidden_states.shape
-        projected = self.projection(hidden_states).view(batch, length, 3, self.num_heads, self.head_dim)
+        projected = self.projection(hidden_states)
+        projected = projected.view(batch, length, 3, self.num_heads, self.head_dim)  # (B, L, 3, H, head_dim)
         query, key, value = projected.permute(2, 0, 3, 1, 4)  # each (B, H, L, head_dim)
         attend = self._softmax if relations is None else self._constrained
         updates, weights = attend(query, key, value, words, relations)
@@ -225,6 +243,7 @@ class StructFormerAttention(nn.Module):
     def _attend_by_relations(self, query, key, value, relations):
         scores = self._scores(query, key)
         mixed = self.relation_weights().to(scores) @ relations.to(scores.dtype).flatten(2)  # eq. 15
+        # Not normalised: a head may attend to nothing where no word is likely to be in its relations.
         weights = self.dropout(scores.sigmoid() * mixed.view_as(scores))  # eq. 16 and 17
         return weights @ value, weights
 
@@ -232,6 +251,7 @@ class StructFormerAttention(nn.Module):
         mask = words[:, None, None, :]
         if self.config._attn_implementation == "sdpa":
             if self.position_bias is not None:
+                # sdpa has one argument for bias and mask.
                 mask = self._position_bias(query.shape[2]).to(query.dtype).masked_fill(~mask, -torch.inf)
             rate = self.dropout.p if self.training else 0.0
             return nn.functional.scaled_dot_product_attention(query, key, value, mask, rate), None
@@ -294,7 +314,7 @@ class StructFormerPreTrainedModel(AttentionMixin, PublishingMixin, PreTrainedMod
     _input_embed_layer = "embeddings"
     supports_gradient_checkpointing = True
     attention_reads = "relations, by which weights without a softmax are multiplied, or positions as a mask of floats"
-    _no_split_modules = ["StructFormerLayer", "StructFormerParser"]
+    _no_split_modules = ["StructFormerLayer"]
     _can_record_outputs = {
         "hidden_states": StructFormerLayer,
         "attentions": OutputRecorder(StructFormerAttention, index=1),
@@ -332,18 +352,8 @@ class StructFormerPreTrainedModel(AttentionMixin, PublishingMixin, PreTrainedMod
             bound = math.prod(module.weight.shape[1:]) ** -0.5  # as torch does it
             init.uniform_(module.weight, -bound, bound)
             init.uniform_(cast(torch.Tensor, module.bias), -bound, bound)
-        elif isinstance(module, StructFormerScore):
-            bound = len(module.weight) ** -0.5
-            init.uniform_(module.weight, -bound, bound)
-            if module.bias is not None:
-                init.zeros_(module.bias)
-        elif isinstance(module, StructFormerAttention):
-            if module.relation_scores is not None:
-                init.normal_(module.relation_scores, std=self.config.relation_initializer_range)
-            if module.position_bias is not None:
-                init.zeros_(module.position_bias)
-        elif isinstance(module, StructFormerParser):
-            init.zeros_(module.log_scales)
+        elif isinstance(module, StructFormerScore | StructFormerAttention | StructFormerParser):
+            module.init_weights()  # parameters of their own, which transformers does not know
 
     @torch.no_grad()
     def decode(
@@ -448,6 +458,7 @@ def join_pieces(
     own = rows.gather(2, highest.unsqueeze(2))  # its mass on itself, not on its other pieces
     eye = torch.eye(len(words), dtype=torch.bool, device=heights.device)
     joined = torch.where(eye, own, by_word)
+    # Given that no other piece of the word is the parent; padding, whose sum is 0, stays 0.
     joined = joined / joined.sum(2, keepdim=True).clamp(min=torch.finfo(joined.dtype).tiny)
     return word_distances, word_heights, joined, num_words
 
@@ -464,6 +475,8 @@ class StructFormerModel(StructFormerPreTrainedModel):
             else None
         )
         self.parser = StructFormerParser(config) if config.attention == "dependency" else None
+        if self.parser is not None:
+            self._no_split_modules = ["StructFormerLayer", "StructFormerParser"]
         front = config.num_front_layers
         self.layers = nn.ModuleList(
             StructFormerLayer(config, constrained=self.parser is not None and i >= front)

@@ -1,8 +1,8 @@
 """
 Trees as actions between words, and back.
 
-Before each word of a sentence, and before its end, come some actions, as a list of numbers; the last list is that of
-the end. Constituents are opened and closed: of `(S (NP the cat) (VP meows))`
+Before each word of a sentence, and before its end, come some actions, as a list of numbers; the last list is for the
+end. Constituents are opened and closed: of `(S (NP the cat) (VP meows))`
 
     [<S>, <NP>] the [] cat [</NP>, <VP>] meows [</VP>, </S>] end
 
@@ -32,45 +32,52 @@ def span_actions(spans: Sequence[Sequence], length: int, config: TransformerGram
     The actions of a constituency tree.
 
     Args:
-        spans: Constituents, outer ones first among those of the same words: start and end, half-open in words from 0,
-            and in a model with labels a label. Those with a label that it does not know, or in more than
-            `config.max_open`, are left out. Where there is none of the whole sentence, one with the first label is
+        spans: Constituents, outer ones first if they have the same words: start and end, half-open in words from 0,
+            and in a model with labels a label. Constituents with an unknown label, or inside more than
+            `config.max_open` others, are left out. If none spans the whole sentence, one with the first label is
             added.
         length (`int`): Number of words.
-        config ([`TransformerGrammarConfig`]): Knows the labels.
+        config ([`TransformerGrammarConfig`]): Has the labels.
 
     Raises:
         ValueError: constituents that are empty, out of range or cross.
     """
-    labels = {label: number for number, label in enumerate(config.label_names)}
-    known = []
-    for start, end, *rest in spans:
-        label = rest[0] if config.labels else UNLABELLED
-        if label in labels:
-            known.append((start, end, label))
-    if not any((start, end) == (0, length) for start, end, _ in known):
-        known.insert(0, (0, length, next(iter(labels))))
-    known.sort(key=lambda span: (span[0], -span[1]))  # keeps the order of those of the same words
     actions: list[list[int]] = [[] for _ in range(length + 1)]
     open_spans: list[tuple[int, int]] = []  # ends and closings
 
-    def close_until(place: int) -> None:
-        while open_spans and open_spans[-1][0] <= place:
+    def close_until(index: int) -> None:
+        while open_spans and open_spans[-1][0] <= index:
             end, closing = open_spans.pop()
             actions[end].append(closing)
 
-    for start, end, label in known:
+    for start, end, number in _known_spans(spans, length, config):
         close_until(start)
         last = open_spans[-1][0] if open_spans else length
         if not 0 <= start < end <= last:
             raise ValueError(f"the constituent ({start}, {end}) is empty, out of range, or crosses another one")
         if len(open_spans) == config.max_open:
             continue
-        actions[start].append(labels[label])
-        closing = labels[label] if config.label_closings else 0
-        open_spans.append((end, len(labels) + closing))
+        actions[start].append(number)
+        closing = number if config.composition == "compose" else 0
+        open_spans.append((end, len(config.label_names) + closing))
     close_until(length)
     return actions
+
+
+def _known_spans(
+    spans: Sequence[Sequence], length: int, config: TransformerGrammarConfig
+) -> list[tuple[int, int, int]]:
+    """Constituents in pre-order with the numbers of their labels, including one of the whole sentence."""
+    labels = {label: number for number, label in enumerate(config.label_names)}
+    known = []
+    for start, end, *rest in spans:
+        label = rest[0] if config.labels else UNLABELLED
+        if label in labels:
+            known.append((start, end, labels[label]))
+    if not any((start, end) == (0, length) for start, end, _ in known):
+        known.insert(0, (0, length, 0))
+    # The sort is stable: constituents of the same words stay in order, outer ones first.
+    return sorted(known, key=lambda span: (span[0], -span[1]))
 
 
 def actions_to_spans(actions: Sequence[Sequence[int]], config: TransformerGrammarConfig) -> list[tuple[int, int, str]]:
@@ -78,15 +85,15 @@ def actions_to_spans(actions: Sequence[Sequence[int]], config: TransformerGramma
     labels = config.label_names
     spans: list[tuple[int, int, str]] = []
     open_spans: list[int] = []
-    for place, some in enumerate(actions):
+    for index, some in enumerate(actions):
         for action in some:
             if action < len(labels):
                 open_spans.append(len(spans))
-                spans.append((place, place, labels[action]))
+                spans.append((index, index, labels[action]))
             else:
                 number = open_spans.pop()
                 start, _, label = spans[number]
-                spans[number] = (start, place, label)
+                spans[number] = (start, index, label)
     return spans
 
 
@@ -130,8 +137,7 @@ def actions_to_heads(actions: Sequence[Sequence[int]]) -> list[int]:
     for word, arcs in enumerate(actions[1:], start=1):
         stack.append(word)
         for arc in arcs:
-            place = -2 if arc == LEFT_ARC else -1
-            dependent = stack.pop(place)
+            dependent = stack.pop(-2 if arc == LEFT_ARC else -1)
             heads[dependent - 1] = stack[-1]
     return heads
 
@@ -150,23 +156,24 @@ def at_tokens(actions: Sequence[Sequence[int]], word_ids: Sequence[int]) -> list
     before the first, and none within words.
 
     Args:
-        actions: Those before each word, and before the end.
+        actions: The actions before each word, and before the end.
         word_ids: Word of each token, from 1; 0 for the first and the last.
     """
-    places = [word - 1 for word in word_ids[:-1]] + [len(actions) - 1]
-    return [list(actions[place]) if place != before else [] for before, place in pairwise([places[0], *places])]
+    indices = [word - 1 for word in word_ids[:-1]] + [len(actions) - 1]
+    # Only the first token of a word, whose index differs from that before, comes after actions.
+    return [list(actions[index]) if index != before else [] for before, index in pairwise([indices[0], *indices])]
 
 
 def before_words(actions: Sequence[Sequence[int]], word_ids: Sequence[int]) -> list[list[int]]:
     """The inverse of [`at_tokens`]: the actions before each word and before the end, without the padding by -1."""
-    places = [place for place in range(1, len(word_ids)) if word_ids[place] != word_ids[place - 1]]
-    return [[action for action in actions[place] if action >= 0] for place in places]
+    starts = [token for token in range(1, len(word_ids)) if word_ids[token] != word_ids[token - 1]]
+    return [[action for action in actions[token] if action >= 0] for token in starts]
 
 
 def decoded_spans(actions: Sequence[Sequence[int]], config: TransformerGrammarConfig) -> list[tuple[int, int, int]]:
     """
-    The constituents that actions make, with the numbers of their labels, outer ones first. Without labels, those of
-    several words, once each.
+    The constituents that actions make, with the numbers of their labels, outer ones first. Without labels,
+    constituents of one word are left out, and the others come once.
     """
     spans = [(start, end, config.label_names.index(label)) for start, end, label in actions_to_spans(actions, config)]
     return spans if config.labels else [span for span in dict.fromkeys(spans) if span[1] - span[0] > 1]

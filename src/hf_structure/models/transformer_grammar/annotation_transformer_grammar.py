@@ -9,8 +9,8 @@ import torch
 
 from hf_structure.models.annotations import Annotate, StructureAnnotation, StructureReading
 from hf_structure.models.transformer_grammar.actions_transformer_grammar import at_tokens, tree_actions
-from hf_structure.models.transformer_grammar.cache_transformer_grammar import GrammarCache
 from hf_structure.models.transformer_grammar.configuration_transformer_grammar import TransformerGrammarConfig
+from hf_structure.models.transformer_grammar.machine_transformer_grammar import Machine, Replay
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class ActionAnnotation(StructureAnnotation):
     column = "actions"
     columns = {"word_ids": list[int], "actions": list[list[int]]}
     padding = {"word_ids": 0, "actions": -1}
+    computed_inputs = ("replay",)
     is_text = True
 
     @classmethod
@@ -37,6 +38,11 @@ class ActionAnnotation(StructureAnnotation):
     def annotate(self, in_advance: bool = False) -> Annotate:
         return partial(with_actions, config=self.config)
 
+    def collator(self, pad_token_id: int) -> Any:
+        from hf_structure.corpora.collators import CausalCollator
+
+        return CausalCollator(pad_token_id, columns=dict(self.padding), compute=partial(replay_batch, self.config))
+
     def read(
         self,
         model: Any,
@@ -49,13 +55,22 @@ class ActionAnnotation(StructureAnnotation):
         core = model.model
         embedded = model.get_input_embeddings()(input_ids)
         reading = core.read(embedded, attention_mask, word_ids, structures, None, False, **options)
-        _, replay = core.replay(embedded, attention_mask, word_ids, structures, GrammarCache.of(None))
-        length = reading.tape.events.shape[1]
+        replay = reading.replay
+        length = replay.events.shape[1]
         # Attention is among events: words are found again at the events that read their tokens.
-        positions = torch.where(word_ids > 0, reading.tape.starts[:, :-1, -1], length)
+        positions = torch.where(word_ids > 0, replay.starts[:, :-1, -1], length)
         of_events = word_ids.new_zeros(len(input_ids), length + 1).scatter(1, positions, word_ids)[:, :-1]  # (B, E)
         tapes = {"position": replay.positions[..., :length], "visible": replay.visible.any(1)[..., :length]}
         return StructureReading(reading.outputs, of_events, tapes)
+
+
+def replay_batch(config: TransformerGrammarConfig, batch: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+    """The `replay` of a batch of whole texts with actions, so that the training step does nothing event by event."""
+    if "actions" not in batch:
+        return {}
+    machine = Machine.empty(config, len(batch["actions"]))
+    replay = Replay.of_texts(batch["actions"], batch["word_ids"], batch["attention_mask"], machine)
+    return {"replay": replay.inputs}
 
 
 def with_actions(

@@ -9,7 +9,9 @@ tree before a word.
 
     p(x, y) = prod of all tokens and actions,    p(x) >= sum over the beam of p(x, y)
 
-Trees and actions are one to one, unless the configuration says otherwise: what is not pruned is counted once.
+Trees and actions are one to one: what is not pruned is counted once.
+
+Dimensions: B sentences, k trees, rows hypotheses, n tokens, length events of a hypothesis, actions before a token.
 """
 
 import torch
@@ -30,10 +32,10 @@ from hf_structure.models.transformer_grammar.machine_transformer_grammar import 
     is_join,
 )
 from hf_structure.models.transformer_grammar.outputs_transformer_grammar import GrammarBeamOutput
+from hf_structure.models.transformer_grammar.search_cache_transformer_grammar import GatheredCache, StashingCache
 from hf_structure.modules.padding import pad_and_cat
 from hf_structure.modules.structured_lm.backbones import embed
 from hf_structure.modules.structured_lm.hypotheses import LOGIT_ROWS, Hypotheses
-from hf_structure.modules.structured_lm.search_cache import GatheredCache
 
 
 class GrammarHypotheses(Hypotheses):
@@ -42,6 +44,7 @@ class GrammarHypotheses(Hypotheses):
     model: GrammarLM
     output_class = GrammarBeamOutput
     reads_words = True
+    cache_class = StashingCache
 
     def __init__(self, model: GrammarLM, ids: torch.Tensor, words: torch.Tensor, most: int):
         super().__init__(model, ids, most)
@@ -174,7 +177,7 @@ class GrammarHypotheses(Hypotheses):
         self.keys_values.begin(len(rows), rows)
         states = self.run_layers(embed(self.backbone, embedded, times), times, **seen)[-1].squeeze(1)
         # Hypotheses that read no copy keep their last state.
-        self.last = states if len(rows) == len(of_all) else self.last.index_copy(0, rows, states)
+        self.last = states if len(rows) == len(of_all) else self.last.index_copy(0, rows, states)  # (rows, size)
         # Composed constituents are seen through their copies only: the keys of their parts can go.
         if self.config.composition == "compose":
             self._forget()

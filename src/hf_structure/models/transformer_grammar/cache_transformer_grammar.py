@@ -12,8 +12,8 @@ from hf_structure.modules.structured_lm.structure_cache import StructureCache
 
 class GrammarCache(StructureCache):
     """
-    [`~transformers.DynamicCache`] with the machines that have read what is in it. It has a place for every event, of
-    which there are more than tokens.
+    [`~transformers.DynamicCache`] with the machines that have read its contents. There is a key for every event, not
+    only for every token.
     """
 
     _structure = "tree"

@@ -32,29 +32,26 @@ class TransformerGrammarConfig(StructuredLMConfig):
             As in [`~hf_structure.modules.structured_lm.configuration.StructuredLMConfig`]. Tokens alone are counted:
             actions have embeddings of their own, which are also what they are predicted with.
         formalism (`"constituency"` or `"dependency"`):
-            Whether constituents are opened and closed, or words on a stack get arcs.
-        composition (`"none"`, `"heads"` or `"compose"`): What a token sees: all before it; all, but some heads only
-            what is in the innermost open constituent and others only what is before it; or the stack, where a closed
-            constituent or a head with its dependent is a single vector.
-        labels (`list[str]`, *optional*): Labels of constituents; by default they have none.
-        label_closings (`bool`, *optional*):
-            Whether there is a closing action for each label, or one for all; by default with `"compose"`, as in TG.
-        relative_positions (`"depth"` or `"linear"`, *optional*):
-            Whether attention reads how much deeper in the tree (with dependencies: on the stack) a token is than
-            another, or how far away. By default depth with `"compose"`, and distance else.
-        max_depth (`int`, defaults to 62): Greater differences of depth are read as this one.
-        arcs_read_heads (`bool`, *optional*):
-            Whether an arc is read with the embedding of its head's last token; by default with `"compose"`, as in DTG.
-        one_derivation (`bool`, defaults to `True`): Whether left arcs are barred to a word that has got a right one.
-            Each dependency tree then has one sequence of actions; else probabilities are summed over all of them.
-        buffer_heads, stack_heads (`int`, defaults to 1):
-            How many attention heads of each layer are restricted, with `"heads"`.
+            The kind of trees: constituents are opened and closed, or words on a stack get arcs. Separates DTG and its
+            baseline from the other models.
+        composition (`"none"`, `"heads"` or `"compose"`):
+            The view of each token: all before it; all, but one head sees the innermost open constituent alone and one
+            only what is before it; or the stack, where a closed constituent or a head with its dependent is a single
+            vector. Separates the models of each formalism. With `"compose"`, attention reads how much deeper in the
+            tree (with dependencies: on the stack) a token is than another, else how far away; each label has a closing
+            action, else there is one for all; and an arc is read with the embedding of its head's last token.
+        labels (`list[str]`, *optional*):
+            Labels of constituents, as the papers have them; by default none, for trees made from dependencies.
+        max_depth (`int`, defaults to 62):
+            Greater differences of depth are read as this one, as in TG's release.
         max_open (`int`, defaults to 64):
-            How many constituents may be open: without a bound there would be infinitely many trees.
+            Most constituents that may be open. Without a bound, there would be infinitely many trees, and the
+            probabilities of texts would not sum to 1.
         inner_pieces (`list[int]`, *optional*):
             Ids of the tokens that go on with a word, as from [`inner_pieces`]: none of them comes after
             an action, but in front of the first word. By default any token may come there; where some are never read
-            as the beginning of a word, probability is lost to them, and that of all texts sums to less than 1.
+            as the beginning of a word, their probability is lost, and the probabilities of all texts sum to less than
+            1.
 
     Example:
 
@@ -72,25 +69,9 @@ class TransformerGrammarConfig(StructuredLMConfig):
     formalism: Literal["constituency", "dependency"] = "constituency"
     composition: Literal["none", "heads", "compose"] = "compose"
     labels: list[str] | None = None
-    label_closings: bool | None = None
-    relative_positions: Literal["depth", "linear"] | None = None
     max_depth: int = 62
-    arcs_read_heads: bool | None = None
-    one_derivation: bool = True
-    buffer_heads: int = 1
-    stack_heads: int = 1
     max_open: int = 64
     inner_pieces: list[int] | None = None
-
-    def __post_init__(self, **kwargs):
-        super().__post_init__(**kwargs)
-        composes = self.composition == "compose"
-        if self.label_closings is None:
-            self.label_closings = composes
-        if self.relative_positions is None:
-            self.relative_positions = "depth" if composes else "linear"
-        if self.arcs_read_heads is None:
-            self.arcs_read_heads = composes and self.formalism == "dependency"
 
     @property
     def label_names(self) -> list[str]:
@@ -102,7 +83,7 @@ class TransformerGrammarConfig(StructuredLMConfig):
         """The actions, by their numbers: openings and closings, or arcs."""
         if self.formalism == "dependency":
             return ["<left-arc>", "<right-arc>"]
-        closings = [f"</{label}>" for label in self.label_names] if self.label_closings else ["</>"]
+        closings = [f"</{label}>" for label in self.label_names] if self.composition == "compose" else ["</>"]
         return [f"<{label}>" for label in self.label_names] + closings
 
     @property
@@ -132,18 +113,9 @@ class TransformerGrammarConfig(StructuredLMConfig):
         self._check_sizes("max_depth", "max_open")
         if self.base_config is not None and self.composition != "none":
             raise ValueError('on a pretrained model, a transformer grammar is a PLM: give composition="none"')
-        if self.relative_positions == "depth" and self.composition != "compose":
-            raise ValueError(
-                'what has been popped has no depth: relative_positions="depth" needs composition="compose"'
-            )
-        if self.composition == "heads":
-            if self.formalism == "dependency":
-                raise ValueError(
-                    'composition="heads" is about constituents: there are none with formalism="dependency"'
-                )
-            if min(self.buffer_heads, self.stack_heads) < 0:
-                raise ValueError("buffer_heads and stack_heads must not be negative")
-            if self.buffer_heads + self.stack_heads > self.num_attention_heads:
-                raise ValueError(f"there are only {self.num_attention_heads} attention heads to restrict")
+        if self.composition == "heads" and self.formalism == "dependency":
+            raise ValueError('composition="heads" is about constituents: there are none with formalism="dependency"')
+        if self.composition == "heads" and self.num_attention_heads < 2:
+            raise ValueError('composition="heads" restricts two attention heads: num_attention_heads is 1')
         if self.labels is not None and len({*self.labels}) < max(len(self.labels), 1):
             raise ValueError("labels must be distinct, and at least one")

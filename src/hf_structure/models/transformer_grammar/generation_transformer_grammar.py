@@ -17,10 +17,10 @@ class GrammarWriter(StructureWriter):
     Builds the trees of texts while their tokens are read; the trees of prompts greedily.
 
     Args:
-        sample (`bool`, *optional*): Whether actions are sampled, or the likeliest ones; by default as the text.
-        word_starts (`torch.BoolTensor` of shape `(vocab_size,)`, *optional*): Which tokens begin a word; by default as
-            `config.inner_pieces`, or else the `tokenizer`, says, if one is given, or else all. What comes after an
-            action always begins one, and so does the first token after one of no word.
+        sample (`bool`, *optional*): If True, actions are sampled, else the likeliest taken; by default as the text.
+        word_starts (`torch.BoolTensor` of shape `(vocab_size,)`, *optional*): Mask of the tokens that begin a word; by
+            default from `config.inner_pieces`, else from the `tokenizer` if one is given, else all. A token after an
+            action always begins a word, and so does the first token after one of no word.
     """
 
     has_ended: torch.Tensor  # (batch_size,): whether the end of the text has been read

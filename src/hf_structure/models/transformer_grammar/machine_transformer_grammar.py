@@ -10,6 +10,9 @@ DTG:
 
 All other events are *stack* events, and are pushed; pieces of a word are one item together. Each event has one *key*,
 in the next column of a tape.
+
+Dimensions: rows machines, columns keys, room items of a stack; for whole texts B texts, length events (tokens, actions
+and copies), tokens, actions before a token (the most of any); for attention H heads, Q queries, keys.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,18 +23,18 @@ import torch
 
 from hf_structure.models.transformer_grammar.actions_transformer_grammar import LEFT_ARC, RIGHT_ARC
 from hf_structure.models.transformer_grammar.configuration_transformer_grammar import TransformerGrammarConfig
-from hf_structure.modules.padding import pad_and_cat
+from hf_structure.modules.padding import mask_padding, pad_and_cat
 from hf_structure.modules.structured_lm.transformer_xl import RelativeAttention
 
 NOTHING, WORD, PIECE, COPY, FIRST_ACTION = range(-1, 4)  # events; actions are numbered from the last one
 BEGINS, GOES_ON, ENDS = range(3)  # kinds of tokens: may begin a word, goes on with one, ends the text
 TOKEN_KINDS = 3
-COMPLETE = -1  # in the place of the label of an open constituent
+COMPLETE = -1  # label of an item that is no open constituent
 
 
 @dataclass(frozen=True)
 class View:
-    """What keys are to newest events."""
+    """How the newest events see the keys."""
 
     visible: torch.Tensor  # (rows, 1 or num_heads, columns): which keys each sees
     positions: torch.Tensor  # (rows, columns): their relative positions
@@ -48,7 +51,7 @@ class Machine:
     time: torch.Tensor  # (rows,): number of events
     size: torch.Tensor  # (rows,): number of items on the stack, the first token included
     labels: torch.Tensor  # (rows, room): labels of open constituents; -1 of other items
-    heads: torch.Tensor  # (rows, room): the place in the text of the last token of its head word
+    heads: torch.Tensor  # (rows, room): the index in the text of the last token of its head word
     by_right: torch.Tensor  # (rows, room): whether it was last made by a right arc
     after_token: torch.Tensor  # (rows,): whether the last event was a token
 
@@ -132,7 +135,7 @@ class Machine:
         can_open = ~is_finished & (count < config.max_open)
         can_close = (count > 0) & (self.size - 1 > innermost)  # not without children
         closings = [can_close]
-        if config.label_closings:
+        if config.composition == "compose":
             label = _pick(self.labels, innermost)
             closings = [can_close & (label == number) for number in range(len(config.label_names))]
         return [count > 0, is_finished, *[can_open] * len(config.label_names), *closings]
@@ -141,19 +144,20 @@ class Machine:
         """As [`_legal_brackets`]."""
         is_finished = self.by_right[:, 0]  # the root has got its dependent, its last one
         has_two = self.size > 2
-        bars_left = _pick(self.by_right, self.size - 1) & self.config.one_derivation
+        # A word's left arcs come before its right ones, so that each tree has one sequence of actions.
+        bars_left = _pick(self.by_right, self.size - 1)
         return [~is_finished, is_finished, has_two & ~bars_left, self.size > 1]
 
     def head_of(self, events: torch.Tensor) -> torch.Tensor:
-        """`(rows,)`: the place of the last token of the head of arcs to be read, and of their copies; -1 of others."""
+        """`(rows,)`: index of the last token of the head of arcs to be read, and of their copies; -1 of others."""
         item = self.size - 1 - (events == FIRST_ACTION + RIGHT_ARC).long()
         is_arc = (events >= COPY) & (self.config.formalism == "dependency")
         return torch.where(is_arc, _pick(self.heads, item), -1)
 
-    def step(self, events: torch.Tensor, places: torch.Tensor) -> tuple["Machine", View]:
+    def step(self, events: torch.Tensor, tokens: torch.Tensor) -> tuple["Machine", View]:
         """
-        Reads legal events, for which there is room, -1 for none, while the last token is at these places in the text,
-        `(rows,)` each. Returns the machines after them, and what they see.
+        Reads legal events, for which there is room, -1 for none, where `tokens` are the indices in the text of events
+        that are tokens, `(rows,)` each. Returns the machines after them, and their views.
         """
         config = self.config
         action = events - FIRST_ACTION
@@ -164,7 +168,9 @@ class Machine:
         opens = (action >= 0) & ~joins
         pushes = (events == WORD) | opens
         top = self.size - 1
-        first = top - 1 if is_dependency else self.innermost  # the lowest of the items that are joined
+        # The lowest of the items that are joined: the second, or the opening of the innermost constituent.
+        first = top - 1 if is_dependency else self.innermost
+        # A piece of a word, and the copy of an action, are the item on top.
         own = torch.where(pushes, self.size, torch.where(joins, first, top)).clamp(min=0)
         is_read = events != NOTHING
         column = torch.arange(self.items.shape[1], device=events.device) == self.used
@@ -183,7 +189,7 @@ class Machine:
             time=self.time + is_read.long(),
             size=torch.where(joins, first + 1, self.size + pushes.long()),
             labels=_put(self.labels, own, torch.where(opens, action, COMPLETE), pushes | joins),
-            heads=_put(self.heads, own, torch.where(is_word, places, self.head_of(events)), is_word | joins),
+            heads=_put(self.heads, own, torch.where(is_word, tokens, self.head_of(events)), is_word | joins),
             by_right=_put(self.by_right, own, is_right, pushes | joins),
             after_token=torch.where(is_read, is_word, self.after_token),
         )
@@ -197,20 +203,20 @@ class Machine:
         seen = ((after.times >= 0) | column).unsqueeze(1)  # (rows, 1, columns)
         if config.composition == "none":
             return seen
-        # p, where the innermost constituent was opened that is open after the event; before all if there is none
-        innermost = after.innermost.unsqueeze(1)
+        # The event that opened the innermost constituent that is open after this one; -1 if there is none.
+        innermost = after.innermost.unsqueeze(1)  # (rows, 1)
         opened = after.times.masked_fill(after.items != innermost, -1).amax(1, keepdim=True)  # (rows, 1)
         is_outside = (innermost < 0) | (after.times < opened)
         is_inside = (innermost < 0) | (after.times >= opened)
-        restricted = [is_outside] * config.buffer_heads + [is_inside] * config.stack_heads
-        rest = config.num_attention_heads - len(restricted)
-        heads = torch.stack([*restricted, *[torch.ones_like(is_inside)] * rest], dim=1)  # (rows, num_heads, columns)
+        # One head sees what is before the constituent (the buffer of PLM-Mask), one what is in it (the stack).
+        others = [torch.ones_like(is_inside)] * (config.num_attention_heads - 2)
+        heads = torch.stack([is_outside, is_inside, *others], dim=1)  # (rows, num_heads, columns)
         return heads & seen  # (rows, num_heads, columns)
 
     def _positions(self, own: torch.Tensor, is_left: torch.Tensor, column: torch.Tensor, times: torch.Tensor):
         """`(rows, columns)`: relative positions; of no meaning for keys that are not seen."""
         config = self.config
-        if config.relative_positions == "linear":
+        if config.composition != "compose":
             return (self.time.unsqueeze(1) - times).masked_fill(times < 0, 0)
         level = torch.arange(self.labels.shape[1], device=own.device).expand_as(self.labels)  # (rows, room)
         if config.formalism == "constituency":
@@ -229,8 +235,8 @@ class Tape:
 
     events: torch.Tensor  # (batch_size, length): filled with -1 on the right
     actions: torch.Tensor  # (batch_size, length): which action each is, or a copy of; -1 for a token
-    places: torch.Tensor  # (batch_size, length): which token of the text it is; 0 for an action
-    starts: torch.Tensor  # (batch_size, tokens + 1, actions + 1): places of the actions before each token, and its own
+    tokens: torch.Tensor  # (batch_size, length): the index of the token in the text; 0 for an action
+    starts: torch.Tensor  # (batch_size, tokens + 1, actions + 1): events of the actions before a token, and its own
 
     @classmethod
     def of(
@@ -240,7 +246,7 @@ class Tape:
         Args:
             actions (`torch.LongTensor` of shape `(batch_size, tokens, actions)`):
                 The actions before each token, filled with -1; none before padding.
-            events (`torch.LongTensor` of shape `(batch_size, tokens)`): What kind of events the tokens are.
+            events (`torch.LongTensor` of shape `(batch_size, tokens)`): The tokens as events.
             config ([`TransformerGrammarConfig`]): Tells which actions are read twice.
             past (`int`): Number of tokens before these.
         """
@@ -254,6 +260,7 @@ class Tape:
         ends = (is_read.long() + is_double.long()).cumsum(1)
         starts = torch.cat([torch.zeros_like(ends[:, :1]), ends], dim=1)  # (B, tokens * (actions + 1) + 1)
         length = int(ends[:, -1].max())
+        # One more event at the end takes what is not read; it is cut off below.
         first = starts[:, :-1].masked_fill(~is_read, length)
         second = (starts[:, :-1] + 1).masked_fill(~is_double, length)
         number = torch.arange(past, past + tokens, device=events.device).repeat_interleave(most + 1).expand_as(events)
@@ -272,36 +279,75 @@ class Tape:
 
 
 @dataclass(frozen=True)
-class Replay:
-    """What a machine says while a tape is read."""
+class Replay(Tape):
+    """A tape with what a machine says while it is read."""
 
     visible: torch.Tensor  # (batch_size, 1 or num_heads, length, columns): as in [`View`]
     positions: torch.Tensor  # (batch_size, length, columns): as in [`View`]
     legal: torch.Tensor  # (batch_size, length, TOKEN_KINDS + actions): what may come after each event
     heads: torch.Tensor  # (batch_size, length): as from [`Machine.head_of`]
-    machine: Machine  # after the last event
+    machine: Any = None  # the [`Machine`] after the last event; None if it was replayed in advance
 
     @classmethod
     def of(cls, tape: Tape, machine: Machine) -> "Replay":
+        """Lets a machine read a tape, event by event."""
         length = tape.events.shape[1]
         machine = machine.with_room(length, length)
-        steps = []
-        for events, places in zip(tape.events.unbind(1), tape.places.unbind(1), strict=True):
-            heads = machine.head_of(events)
-            machine, view = machine.step(events, places)
-            steps.append((view.visible, view.positions, machine.legal(), heads))
-        visible, positions, legal, heads = zip(*steps, strict=True)
+        machines = [machine]
+        views = []
+        for events, tokens in zip(tape.events.unbind(1), tape.tokens.unbind(1), strict=True):
+            machine, view = machine.step(events, tokens)
+            machines.append(machine)
+            views.append(view)
+        # What depends on one machine alone is asked of the machines of all events at once.
+        before = Machine.join(machines[:-1])  # (length * batch_size) rows
+        after = Machine.join(machines[1:])
         return cls(
-            torch.stack(visible, dim=2),
-            torch.stack(positions, dim=1),
-            torch.stack(legal, dim=1),
-            torch.stack(heads, dim=1),
-            machine,
+            **vars(tape),
+            visible=torch.stack([view.visible for view in views], dim=2),
+            positions=torch.stack([view.positions for view in views], dim=1),
+            legal=after.legal().unflatten(0, (length, -1)).transpose(0, 1),  # (B, length, TOKEN_KINDS + actions)
+            heads=before.head_of(tape.events.T.flatten()).unflatten(0, (length, -1)).T,  # (B, length)
+            machine=machine,
         )
+
+    @classmethod
+    def of_texts(
+        cls,
+        actions: torch.Tensor,
+        word_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        machine: Machine,
+        past: int = 0,
+    ) -> "Replay":
+        """
+        Args:
+            actions (`torch.LongTensor` of shape `(batch_size, seq_len, actions)`): The actions before each new token.
+            word_ids (`torch.LongTensor` of shape `(batch_size, past + seq_len)`): Words of all tokens.
+            attention_mask (`torch.Tensor` of shape `(batch_size, past + seq_len)`, *optional*): 0 for padding.
+            machine ([`Machine`]): The machines after the tokens that have been read.
+            past (`int`): Number of those tokens.
+
+        Raises:
+            ValueError: an action that does not exist.
+        """
+        names = machine.config.action_names
+        if actions.numel() and int(actions.max()) >= len(names):
+            raise ValueError(f"there is no action {int(actions.max())}: there are {len(names)}")
+        before = torch.nn.functional.pad(word_ids, (1, 0))[:, :-1]
+        is_piece = (word_ids > 0) & (word_ids == before)
+        events = torch.where(is_piece, PIECE, WORD)[:, past:]
+        events = mask_padding(events, attention_mask, NOTHING)
+        return cls.of(Tape.of(actions, events, machine.config, past), machine)
+
+    @property
+    def inputs(self) -> dict[str, torch.Tensor]:
+        """All but the machine, by name: what `forward` takes as `replay`."""
+        return {name: value for name, value in vars(self).items() if name != "machine"}
 
 
 def is_join(events: Any, config: TransformerGrammarConfig) -> Any:
-    """Which events make one item of several: arcs and closings."""
+    """Mask of the events that make one item of several: arcs and closings."""
     openings = 0 if config.formalism == "dependency" else len(config.label_names)
     return events >= FIRST_ACTION + openings
 
@@ -314,18 +360,20 @@ def scores_at(
 
         score[k, j] = (W_q h_k + v) . W_k,r r of positions[k, j]
 
-    where positions `(batch_size, queries, keys)` are those of keys as seen by queries. Where there is no mask,
-    `visible`, `(batch_size, 1 or num_heads, queries, keys)`, tells which keys are seen.
+    with the positions `(batch_size, queries, keys)` of keys as seen by queries. If attention gets no mask, `visible`,
+    `(batch_size, 1 or num_heads, queries, keys)`, tells which keys are seen.
     """
-    is_depth = config.relative_positions == "depth"
-    lowest, highest = (-1, config.max_depth) if is_depth else (0, int(positions.max()))
+    is_depth = config.composition == "compose"
+    # No distance is greater: without composition, each event has a column.
+    lowest, highest = (-1, config.max_depth) if is_depth else (0, positions.shape[2] - 1)
     index = (highest - positions).unsqueeze(1)  # (B, 1, Q, keys): the highest comes first
 
     def scores(attention: RelativeAttention, query: torch.Tensor) -> torch.Tensor:
         keys = attention.position_keys(highest + 1, query, lowest)  # (H, values, head_dim)
         of_values = torch.einsum("bhqd,hvd->bhqv", query, keys)  # (B, H, Q, values)
-        places = index.to(query.device).expand(-1, len(keys), -1, -1)  # layers may be on several devices
-        found = of_values.gather(-1, places)  # (B, H, Q, keys)
+        # Layers may be on several devices.
+        columns = index.to(query.device).expand(-1, len(keys), -1, -1)  # (B, H, Q, keys)
+        found = of_values.gather(-1, columns)  # (B, H, Q, keys)
         if visible is None:
             return found
         return found.masked_fill(~visible.to(query.device), torch.finfo(found.dtype).min)

@@ -15,7 +15,7 @@ Dimensions: B texts, tokens or seq_len tokens, length events (tokens, actions an
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -42,19 +42,16 @@ from hf_structure.models.transformer_grammar.machine_transformer_grammar import 
     FIRST_ACTION,
     GOES_ON,
     NOTHING,
-    PIECE,
     TOKEN_KINDS,
-    WORD,
     Machine,
     Replay,
-    Tape,
     is_join,
     scores_at,
 )
 from hf_structure.models.transformer_grammar.outputs_transformer_grammar import TransformerGrammarCausalLMOutput
 from hf_structure.modules.affine import all_rows
 from hf_structure.modules.calls import no_compile
-from hf_structure.modules.padding import check_one_input, mask_padding, ones_mask
+from hf_structure.modules.padding import check_one_input, ones_mask
 from hf_structure.modules.structured_lm.generation import StructureGenerationMixin
 from hf_structure.modules.structured_lm.modeling import (
     StructuredModelMixin,
@@ -67,21 +64,21 @@ from hf_structure.modules.structured_lm.modeling import (
 class Reading(NamedTuple):
     """The result of reading texts with their actions."""
 
-    tape: Tape  # the events
-    legal: torch.Tensor  # (batch_size, length, TOKEN_KINDS + actions): what may come after each
+    replay: Replay  # the events, and what the machines say of them
     outputs: BaseModelOutputWithPast  # the backbone's, for each event
     states: torch.Tensor  # (batch_size, length, hidden_size): the last of them
 
     @property
     def next_indices(self) -> torch.Tensor:
-        """`(batch_size, tokens, actions + 1)`: after which event each action and token comes, after each token."""
-        return self.tape.starts[:, 1:] - 1
+        """`(batch_size, tokens, actions + 1)`: the event before each action, and before the next token."""
+        return self.replay.starts[:, 1:] - 1
 
-    def at(self, values: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-        """`(batch_size, number, ...)`: values `(batch_size, length, ...)` at indices `(batch_size, number)`."""
-        # Padding on the left has index -1.
-        indices = indices.clamp(min=0).unsqueeze(2).expand(-1, -1, values.shape[2])  # (B, number, size)
-        return values.gather(1, indices)  # (B, number, size)
+
+def rows_at(values: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+    """`(batch_size, number, size)`: rows of values `(batch_size, length, size)`; the first where an index is -1."""
+    # Padding on the left comes after no event, and has index -1.
+    indices = indices.clamp(min=0).unsqueeze(2).expand(-1, -1, values.shape[2])  # (B, number, size)
+    return values.gather(1, indices)  # (B, number, size)
 
 
 class TransformerGrammarPreTrainedModel(StructuredPreTrainedModel):
@@ -115,6 +112,7 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         attention_mask: torch.Tensor | None = None,
         word_ids: torch.Tensor | None = None,
         actions: torch.Tensor | None = None,
+        replay: Mapping[str, torch.Tensor] | None = None,
         cache: Cache | None = None,
         use_cache: bool | None = None,
         position_ids: torch.Tensor | None = None,
@@ -131,6 +129,9 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
             actions (`torch.LongTensor` of shape `(batch_size, seq_len, actions)`, *optional*):
                 Actions before each token: numbers of `config.action_names`, filled with -1 on the right. Without
                 actions, the model is the backbone.
+            replay (`Mapping[str, torch.Tensor]`, *optional*):
+                The [`Replay`] of these actions, computed in advance (`Replay.inputs`); the collator of training adds
+                it to batches. By default, and always with a cache, events are replayed here one by one.
 
         The last state of a token is taken after the last action before the next token. Hidden states and attentions
         cover all events, with actions and copies (see [`Machine`]).
@@ -146,9 +147,9 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
                 input_ids, inputs_embeds, attention_mask, position_ids, cache=cache, use_cache=use_cache, **kwargs
             )
         embedded = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds
-        reading = self.read(embedded, attention_mask, word_ids, actions, cache, use_cache, **kwargs)
+        reading = self.read(embedded, attention_mask, word_ids, actions, cache, use_cache, replay, **kwargs)
         outputs = reading.outputs
-        outputs.last_hidden_state = reading.at(reading.states, reading.next_indices[..., -1])
+        outputs.last_hidden_state = rows_at(reading.states, reading.next_indices[..., -1])
         return outputs
 
     def read(
@@ -159,30 +160,31 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         actions: torch.Tensor,
         cache: Cache | None,
         use_cache: bool,
+        replay: Mapping[str, torch.Tensor] | None = None,
         **kwargs,
     ) -> Reading:
         """Reads tokens and actions, given the embeddings of the tokens; as in `forward`."""
         memory = GrammarCache.of(cache)
         time = 0 if memory.machine is None else memory.machine.time.unsqueeze(1)
-        tape, replay = self.replay(embedded, attention_mask, word_ids, actions, memory)
-        tokens, heads = (
-            memory.embedded.gather(1, index.clamp(min=0).unsqueeze(2).expand(-1, -1, embedded.shape[2]))
-            for index in (tape.places, replay.heads)
-        )  # each (B, length, hidden_size)
         kept = memory if use_cache or memory is cache else None
+        # A cache needs the machines themselves, to go on from them.
+        replayed = replay if kept is None else None
+        found = self.replay(embedded, attention_mask, word_ids, actions, memory, replayed)
+        tokens, heads = (rows_at(memory.embedded, indices) for indices in (found.tokens, found.heads))
         outputs = self.backbone(
-            inputs_embeds=self.embed_events(tape.actions, tokens, heads),
+            inputs_embeds=self.embed_events(found.actions, tokens, heads),
             cache=kept,
             use_cache=use_cache,
-            **self.what_is_seen(replay.visible, replay.positions, time + (tape.events != NOTHING).cumsum(1) - 1),
+            **self.what_is_seen(found.visible, found.positions, time + (found.events != NOTHING).cumsum(1) - 1),
             **kwargs,
         )
         # The layers may be on several devices, and the last not where the embeddings are.
-        reading = Reading(tape, replay.legal, outputs, outputs.last_hidden_state.to(embedded.device))
+        reading = Reading(found, outputs, outputs.last_hidden_state.to(embedded.device))
         if outputs.cache is not None:
-            last = reading.at(reading.states, tape.starts[:, -1, -1:] - 1).squeeze(1)
+            end = found.starts[:, -1, -1:]  # (B, 1)
+            last = rows_at(reading.states, end - 1).squeeze(1)
             # Texts that have read nothing in this step keep their last state.
-            has_read = (tape.starts[:, -1, -1:] > 0) | (memory.last is None)
+            has_read = (end > 0) | (memory.last is None)
             before = last if memory.last is None else memory.last
             memory.last = torch.where(has_read, last, before)  # (B, hidden_size)
         return reading
@@ -199,7 +201,9 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         if self.config.base_config is None:
             seen, mask = (visible, None) if is_search else (None, visible)
             return {"attention_mask": mask, "position_scores": scores_at(positions, self.config, seen)}
-        if (most := self.config.max_position_embeddings) <= int(times.max()):
+        most = self.config.max_position_embeddings
+        # There are at least as many columns as events: the host waits for the numbers only if they may be too many.
+        if visible.shape[-1] > most and int(times.max()) >= most:
             raise ValueError(f"a text of {int(times.max()) + 1} tokens and actions: this model has {most} positions")
         mask = torch.zeros_like(visible, dtype=self.dtype).masked_fill(~visible, torch.finfo(self.dtype).min)
         return {"attention_mask": mask, "position_ids": times.clamp(min=0)}
@@ -210,7 +214,6 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         word_ids = cache.word_ids[:, -1:].masked_fill(actions.unsqueeze(1) >= 0, 0)
         self.read(nothing, torch.zeros_like(word_ids), word_ids, actions[:, None, None], cache, use_cache=True)
 
-    @no_compile  # event by event
     def replay(
         self,
         embedded: torch.Tensor,
@@ -218,27 +221,39 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         word_ids: torch.Tensor | None,
         actions: torch.Tensor,
         memory: GrammarCache,
-    ) -> tuple[Tape, Replay]:
-        """The events of tokens and actions, and the machines' view of them; adds the tokens to the cache."""
+        replayed: Mapping[str, Any] | None = None,
+    ) -> Replay:
+        """
+        The events of tokens and actions with the machines' view of them, `replayed` in advance or here; adds the
+        tokens to the cache.
+        """
         batch, length = embedded.shape[:2]
         if actions.dim() != 3 or actions.shape[:2] != (batch, length):
             raise ValueError(f"actions of shape {tuple(actions.shape)} do not fit {batch} texts of {length} tokens")
-        if actions.numel() and int(actions.max()) >= len(self.config.action_names):
-            raise ValueError(f"there is no action {int(actions.max())}: there are {len(self.config.action_names)}")
         if attention_mask is not None and attention_mask.dim() == 4:
             raise ValueError("with actions, a mask has two dimensions: the tree decides on what is seen")
         past = 0 if memory.embedded is None else memory.embedded.shape[1]
         if word_ids is None:
             word_ids = 0 * ones_mask(embedded)
         memory.append(embedded=embedded, word_ids=word_ids)
-        before = nn.functional.pad(memory.word_ids, (1, 0))[:, past:-1]  # (B, tokens)
-        is_piece = (word_ids > 0) & (word_ids == before)
-        events = mask_padding(torch.where(is_piece, PIECE, WORD), attention_mask, NOTHING)
-        tape = Tape.of(actions, events, self.config, past)
-        machine = Machine.empty(self.config, batch, actions.device) if memory.machine is None else memory.machine
-        replay = Replay.of(tape, machine)
+        if replayed is not None:
+            starts = (batch, length + 1, actions.shape[2] + 1)
+            if replayed["starts"].shape != starts:
+                found = tuple(replayed["starts"].shape)
+                raise ValueError(f"the replay does not fit the actions: its starts have shape {found}, not {starts}")
+            return Replay(**replayed)
+        return self._run_machine(actions, attention_mask, memory, past)
+
+    @no_compile  # event by event
+    def _run_machine(
+        self, actions: torch.Tensor, attention_mask: torch.Tensor | None, memory: GrammarCache, past: int
+    ) -> Replay:
+        machine = memory.machine
+        if machine is None:
+            machine = Machine.empty(self.config, len(actions), actions.device)
+        replay = Replay.of_texts(actions, memory.word_ids, attention_mask, machine, past)
         memory.machine = replay.machine
-        return tape, replay
+        return replay
 
     def embed_events(self, actions: torch.Tensor, tokens: torch.Tensor, heads: torch.Tensor) -> torch.Tensor:
         """
@@ -246,7 +261,7 @@ class TransformerGrammarModel(StructuredModelMixin, TransformerGrammarPreTrained
         the embedding of their head's last token, as in DTG.
         """
         of_actions = self.action_embeddings(actions.clamp(min=0)).to(tokens.dtype)
-        if self.config.arcs_read_heads:
+        if self.config.composition == "compose" and self.config.formalism == "dependency":
             of_actions = of_actions + heads
         return torch.where((actions >= 0).unsqueeze(-1), of_actions, tokens)
 
@@ -312,6 +327,7 @@ class TransformerGrammarForCausalLM(TreeLMMixin, TransformerGrammarPreTrainedMod
         attention_mask: torch.Tensor | None = None,
         word_ids: torch.Tensor | None = None,
         actions: torch.Tensor | None = None,
+        replay: Mapping[str, torch.Tensor] | None = None,
         labels: torch.Tensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
         cache: Cache | None = None,
@@ -341,7 +357,7 @@ class TransformerGrammarForCausalLM(TreeLMMixin, TransformerGrammarPreTrainedMod
         else:
             check_one_input(input_ids, inputs_embeds)
             embedded = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds
-            reading = self.model.read(embedded, actions=actions, **common, **kwargs)
+            reading = self.model.read(embedded, actions=actions, replay=replay, **common, **kwargs)
             result, action_sum = self._predict_events(reading, actions, targets)
         if has_loss:
             self.add_losses(result, targets, num_items_in_batch, action_loss=action_sum)
@@ -353,23 +369,25 @@ class TransformerGrammarForCausalLM(TreeLMMixin, TransformerGrammarPreTrainedMod
         """The logits of the tokens, and with targets the sum of the cross-entropies of what kind of event comes."""
         outputs = reading.outputs
         indices = reading.next_indices
-        last_states = reading.at(reading.states, indices[..., -1])
+        last_states = rows_at(reading.states, indices[..., -1])
         # Tokens are predicted after the last action before them, not after the token before.
         outputs.last_hidden_state = last_states
         result = self.predict_tokens(TransformerGrammarCausalLMOutput, outputs, 0)
-        legal = reading.at(reading.legal, indices[..., -1])
+        legal = rows_at(reading.replay.legal, indices[..., -1])
         result.logits, kinds = self.predict(last_states, legal, result.logits)
         if targets is None:
             return result, None
         counts = targets != -100
         actions = nn.functional.pad(actions, (0, 0, 0, 1), value=-1)[:, 1:]  # after each token, (B, seq_len, actions)
+        # Both are found once: each search for indices makes the host wait for the device.
+        text, position = counts.nonzero(as_tuple=True)
         row, token, number = ((actions >= 0) & counts.unsqueeze(2)).nonzero(as_tuple=True)
         index = indices[row, token, number]
         # Each action is predicted after the event before it, as tokens are.
-        others = self.predict(reading.states[row, index], reading.legal[row, index]).kinds  # (events, 1 + actions)
-        kinds = torch.cat([kinds[counts], others])  # (events, 1 + actions)
-        gold = torch.cat([torch.zeros_like(targets[counts]), actions[row, token, number] + 1])  # (events,)
-        texts = torch.cat([counts.nonzero()[:, 0], row])  # (events,)
+        others = self.predict(reading.states[row, index], reading.replay.legal[row, index]).kinds
+        kinds = torch.cat([kinds[text, position], others])  # (events, 1 + actions)
+        gold = torch.cat([torch.zeros_like(position), actions[row, token, number] + 1])  # (events,)
+        texts = torch.cat([text, row])  # (events,)
         check_events(result.logits, targets, kinds, gold, texts)
         return result, nn.functional.cross_entropy(kinds, gold, reduction="sum")
 
@@ -422,11 +440,12 @@ def check_events(
     come by their logits.
     """
     scores = logits.gather(2, targets.clamp(min=0).unsqueeze(2)).squeeze(2)  # (B, seq_len)
-    wrong = ((scores == torch.finfo(scores.dtype).min) & (targets != -100)).any(1)
+    wrong = ((scores == torch.finfo(scores.dtype).min) & (targets != -100)).sum(1)
     chosen = kinds.gather(1, gold.unsqueeze(1)).squeeze(1)  # (events,)
-    wrong[texts[chosen == -torch.inf]] = True
+    wrong = wrong.index_add(0, texts, (chosen == -torch.inf).long())  # (B,): how many may not come
     if wrong.any():
+        text = int((wrong > 0).byte().argmax())
         raise ValueError(
-            f"the actions of text {int(wrong.byte().argmax())} are not those of a tree, or a token that goes on with "
+            f"the actions of text {text} are not those of a tree, or a token that goes on with "
             "a word (config.inner_pieces) comes after one"
         )

@@ -17,7 +17,7 @@ class TransformerGrammarCausalLMOutput(CausalLMOutputWithPast):
         loss (`torch.FloatTensor` of shape `(1,)`, returned when `labels` are given):
             Training loss, the sum of the next two: of tokens and actions together.
         lm_loss, action_loss (`torch.FloatTensor` of shape `(1,)`):
-            The part of which token comes where one comes, and that of whether one comes or which action.
+            The parts of the choice of a token, and of the choice between a token and the actions.
         logits (`torch.FloatTensor` of shape `(batch_size, seq_len, vocab_size)`): Prediction scores of the next token,
             after the actions before it; with actions, very small where a token cannot come.
         cache (`Cache`, returned when a cache is used): Tokens so far, and with actions also the machines.
@@ -36,8 +36,8 @@ class GrammarBeamOutput(ModelOutput):
 
     Args:
         log_prob (`torch.FloatTensor` of shape `(batch_size,)`), token_log_probs (of shape `(batch_size, seq_len)`):
-            As in [`GraphBeamOutput`], with trees in the place of graphs. The probability of a token contains that of
-            the actions before it.
+            As in [`GraphBeamOutput`], with trees instead of graphs. The probability of a token includes the
+            actions before it.
         actions (`torch.LongTensor` of shape `(batch_size, k, seq_len, actions)`):
             The best trees, best first, as actions before each token, filled with -1; none where there are fewer.
         action_log_probs (`torch.FloatTensor` of shape `(batch_size, k)`):

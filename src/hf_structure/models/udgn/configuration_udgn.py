@@ -29,8 +29,7 @@ class UDGNConfig(StructureConfig):
         parser_dropout (`float`, defaults to 0.2):
             Dropout on the parser's embeddings and on the output of each LSTM layer.
         head_dropout (`float`, defaults to 0.1): Dropout on the weights of the gated heads ("drop-head").
-        use_gate (`bool`, defaults to `True`):
-            Let receiving words gate their messages (eq. 8; table 4, "- Gates").
+        use_gate (`bool`, defaults to `True`): Let receiving words gate their messages (eq. 8; table 4, "- Gates").
         competition (`"softmax"` or `"sigmoid"`, defaults to `"softmax"`):
             Let heads compete for an edge (eq. 10) or be independent of each other (table 4, "- Competition").
         head_activation (`"tanh"`, `"identity"`, `"relu"` or `"elu"`, defaults to `"tanh"`):
@@ -53,13 +52,14 @@ class UDGNConfig(StructureConfig):
             the word as their head (roots have many dependents).
         tree_objective (`"probability"` or `"expected_heads"`, defaults to `"probability"`):
             Objective of the best tree: its probability, or its expected number of right heads, which is the sum of its
-            arcs' marginals (minimum Bayes risk).
+            arcs' marginals (minimum Bayes risk), as in the bundled model.
         edge_floor (`float`, defaults to 0.0): Added to the probability of every edge that the graph network reads, and
             of a word with itself. Checkpoints of the authors' code need 1e-6: an edge may be improbable everywhere,
             and then the heads that compete for it see nothing but this.
         pair_features (`"symmetric"` or `"ordered"`, *optional*):
             Turns sequence classification into sentence-pair classification. The classifier reads `|u - v|` and
-            `u * v` of the means `u` and `v` of both sentences' word vectors, and for ordered pairs `u` and `v` too.
+            `u * v` of the means `u` and `v` of both sentences' word vectors, and for ordered pairs `u` and `v` too, as
+            `examples/papers/run_glue.py` does for tasks of pairs.
         initializer_range (`float`, defaults to 0.1):
             Embeddings and position biases start uniform in `[-initializer_range, initializer_range]`.
         layer_norm_eps (`float`, defaults to 1e-5): Epsilon of the final layer norm.

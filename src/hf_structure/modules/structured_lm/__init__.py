@@ -4,7 +4,7 @@ attention is biased by it. Each piece has one owner:
 
 - `transformer_xl`, `backbones`: the layers below, from scratch or of transformers;
 - `tape_attention`: what tapes add to attention scores;
-- `structure_cache`: keys, values and the structure so far; `search_cache`: those of a search;
+- `structure_cache`: keys, values and the structure so far; `search_cache`: keys and values of a search;
 - `hypotheses`, `beam_search`: structures of given sentences; `generation`: text and structure together;
 - `configuration`, `modeling`: what configurations, model classes and losses have in common; to and from the models
   of transformers that are grafted on.

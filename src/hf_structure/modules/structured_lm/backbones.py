@@ -1,5 +1,7 @@
 """Backbones that read tapes, a Transformer-XL of this library and models of transformers, and what differs in them."""
 
+# Dimensions: B texts, Q new tokens (queries), H heads, head_dim the size of a head.
+
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -16,7 +18,7 @@ from hf_structure.modules.structured_lm.transformer_xl import TransformerXLModel
 
 
 def new_backbone(config: PreTrainedConfig) -> PreTrainedModel:
-    """That of a configuration: the model of its `base_config`, or where there is none a Transformer-XL."""
+    """The backbone of a configuration: the model of its `base_config`, or without one a Transformer-XL."""
     if config.base_config is None:
         return TransformerXLModel(config)
     return AutoModel.from_config(config.base_config, dtype=torch.get_default_dtype())
@@ -100,7 +102,7 @@ TRANSFORMER_XL = Adapter(attention="attention", key=lambda attention, vectors: a
 
 
 def adapter_of(module: Any) -> Adapter:
-    """That of a backbone, or of the attention in one."""
+    """The adapter of a backbone, or of the attention in one."""
     return ADAPTERS.get(module.config.model_type, TRANSFORMER_XL)
 
 

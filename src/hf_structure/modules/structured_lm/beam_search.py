@@ -6,6 +6,8 @@ A hypothesis is a structure over the tokens so far. Each token is predicted by a
 they may branch, and the best are kept; then the token is read with the structure of each.
 
 Sentences with a common prefix share its hypotheses, which belong to the first of them.
+
+Dimensions: B sentences, n tokens, k structures of a sentence, rows hypotheses.
 """
 
 from collections.abc import Callable, Sequence
@@ -78,8 +80,7 @@ class BeamSearchMixin(MixinBase):
                 the [`~hf_structure.algorithms.beam.Beam`] of the group and its hypotheses.
 
         Returns:
-            [`GraphBeamOutput`] of GiLT, [`StackBeamOutput`] of Pushdown-LM, or [`GrammarBeamOutput`] of a transformer
-            grammar.
+            The family's output: [`GraphBeamOutput`], [`StackBeamOutput`] or [`GrammarBeamOutput`].
 
         Raises:
             ValueError: a model without layers that read structures; a sentence without tokens or, with structures
@@ -174,29 +175,31 @@ def _search_group(
     k = found.structures.shape[1]
     beam = Beam.start(batch, first.device)
     masses = torch.zeros(batch, length, dtype=torch.float32, device=first.device)  # of the beams, as logarithms
-    for place in range(length):
-        if place and watch is not None:
-            watch(group, place, first[:, place - 1], beam, hypotheses)
-        if not place or not torch.equal(first[:, place], first[:, place - 1]):
-            rows, sentences = _split(beam.sentences, first, place, lengths)
+    for position in range(length):
+        if position and watch is not None:
+            watch(group, position, first[:, position - 1], beam, hypotheses)
+        if not position or not torch.equal(first[:, position], first[:, position - 1]):
+            rows, sentences = _split(beam.sentences, first, position, lengths)
             beam = replace(beam.select(rows), sentences=sentences)
             hypotheses.select(rows)
-        if place:
-            beam = hypotheses.predict(beam, place, beam_size)
-            masses[:, place] = beam.masses(batch)[first[:, place]]
-        beam = hypotheses.branch(beam, place, beam_size)
-        ended = (lengths == place + 1).nonzero().squeeze(1)
+        if position:
+            beam = hypotheses.predict(beam, position, beam_size)
+            masses[:, position] = beam.masses(batch)[first[:, position]]
+        beam = hypotheses.branch(beam, position, beam_size)
+        # The last token is not read: nothing is predicted after it.
+        ended = (lengths == position + 1).nonzero().squeeze(1)
         if len(ended):
-            alike = first[ended, place]
-            masses[ended, place] = beam.masses(batch)[alike]
+            alike = first[ended, position]
+            masses[ended, position] = beam.masses(batch)[alike]
             found.keep(group[ended], beam.best(k, batch)[alike], beam, hypotheses.structures())
-            if place + 1 == length:
+            if position + 1 == length:
                 break
-            rows = torch.isin(beam.sentences, first[lengths > place + 1, place]).nonzero().squeeze(1)
+            rows = torch.isin(beam.sentences, first[lengths > position + 1, position]).nonzero().squeeze(1)
+            # Hypotheses that keep their row are not moved in the cache.
             rows = rows[stable_order(rows)]
             beam = beam.select(rows)
             hypotheses.select(rows)
-        hypotheses.read(place, beam.sentences)
+        hypotheses.read(position, beam.sentences)
     padding = torch.arange(length, device=first.device) >= lengths.unsqueeze(1)
     found.token_log_probs[group, :length] = masses.diff(dim=1, prepend=masses[:, :1]).masked_fill(padding, 0.0)
     found.log_prob[group] = masses.gather(1, lengths.unsqueeze(1) - 1).squeeze(1)  # (B,)
@@ -209,13 +212,13 @@ def _first_alike(columns: Sequence[torch.Tensor]) -> torch.Tensor:
 
 
 def _split(
-    sentences: torch.Tensor, first: torch.Tensor, place: int, lengths: torch.Tensor
+    sentences: torch.Tensor, first: torch.Tensor, position: int, lengths: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """
     Splits the hypotheses of `sentences`, `(rows,)`, before a position at which sentences with a common prefix may
     differ; returns rows, which may repeat, and their sentences from then on.
     """
-    active = first[lengths > place, place].unique()
-    which, rows = (first[active, max(place - 1, 0), None] == sentences).nonzero(as_tuple=True)
+    active = first[lengths > position, position].unique()
+    which, rows = (first[active, max(position - 1, 0), None] == sentences).nonzero(as_tuple=True)
     order = stable_order(rows)
     return rows[order], active[which[order]]

@@ -33,13 +33,10 @@ class StructuredLMConfig(StructureConfig):
         base_config (`PreTrainedConfig` or `dict`, *optional*):
             Configuration of a pretrained language model (Gemma, GPT-2, GPT-NeoX, Llama, OPT, Qwen2 or Qwen3) that is
             the backbone instead; it then decides on all of the above, and follows where they are set later.
-        scale_embeddings (`bool`, defaults to `True`):
-            Whether the first layer reads the embeddings times the square root of their width, as Transformer-XL does.
-            Grafted backbones do as they did.
-        lm_head_bias (`bool`, defaults to `False`):
-            Whether the language modelling head has a bias.
-        use_cache (`bool`, defaults to `True`):
-            Whether a cache is returned in evaluation without labels.
+        scale_embeddings (`bool`, defaults to `True`): If True, the first layer reads the embeddings times the square
+            root of their width, as in Transformer-XL. Grafted backbones scale as before.
+        lm_head_bias (`bool`, defaults to `False`): If True, the language modelling head has a bias.
+        use_cache (`bool`, defaults to `True`): If True, evaluation without labels returns a cache.
     """
 
     grafted: ClassVar[str]  # what layers read, for messages
@@ -65,6 +62,7 @@ class StructuredLMConfig(StructureConfig):
     def __post_init__(self, **kwargs):
         if isinstance(self.base_config, dict):
             self.base_config = AutoConfig.for_model(**self.base_config)
+        # First: the sizes of the base decide on the defaults of the others.
         if self.base_config is not None:
             self._follow_base()
         if self.intermediate_size is None:
@@ -114,6 +112,7 @@ class StructuredLMConfig(StructureConfig):
         _ = self.structure_layers  # raises, too
 
     def __setattr__(self, name, value):
+        # What is the base's is also set there, for example by `resize_token_embeddings`.
         super().__setattr__(name, value)
         if name in _OF_BASE and isinstance(base := vars(self).get("base_config"), PreTrainedConfig):
             setattr(base, name, value)

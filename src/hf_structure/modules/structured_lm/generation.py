@@ -23,14 +23,12 @@ from hf_structure.modules.structured_lm.structure_cache import StructureCache
 
 class StructureWriter:
     """
-    Builds the structures of texts while their tokens are read one by one. A family says in a subclass what its
-    `structures` are called, the `modes` of generation that they can be built in, the `options` of `generate` that are
-    its own, the argument of `forward` by which structures of prompts may be `given`, and the arguments that are
-    `refused`; it extends `of`, `begin` and `mix` where it has options, more settings or several structures for each
-    text.
+    Builds the structures of texts while their tokens are read one by one. A subclass names its `structures`, the
+    `modes` of generation it supports, its own `options` of `generate`, the argument of `forward` by which structures
+    of prompts may be `given`, and `refused` arguments; it extends `of`, `begin` and `mix` if these need more.
 
     Args:
-        sample (`bool`, *optional*): Whether structures are sampled, or the likeliest ones; by default as the text.
+        sample (`bool`, *optional*): If True, structures are sampled, else the likeliest taken; by default as the text.
     """
 
     structures: ClassVar[str]
@@ -108,10 +106,10 @@ class StructureGenerationMixin(GenerationMixin, MixinBase):
             inputs (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): The prompts, also as `input_ids`,
                 padded on the left. With structures, they begin with the tokenizer's beginning token or another one
                 that stands for the root.
-            use_structure (`bool`, defaults to `False`): Whether to build and read structures. Otherwise this is the
+            use_structure (`bool`, defaults to `False`): If True, structures are built and read. Otherwise this is the
                 method of transformers, without structures; models trained from scratch expect them.
-            sample_structure (`bool`, *optional*): Whether what each new token or word adds to the structure is
-                sampled, or the likeliest; by default as the text, but never in prompts or with beams.
+            sample_structure (`bool`, *optional*): If True, additions to the structure with each new token or word are
+                sampled, else the likeliest are taken; by default as the text, but never in prompts or with beams.
             generation_config, kwargs: As in transformers, and the options of the model's own class.
 
         Raises:

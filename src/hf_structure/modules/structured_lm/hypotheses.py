@@ -1,5 +1,7 @@
 """Hypotheses of a beam search: the structures of some sentences so far, and the cached keys and values."""
 
+# Dimensions: B sentences, k structures of a sentence, rows hypotheses, n tokens.
+
 from typing import Any, ClassVar
 
 import torch
@@ -11,7 +13,7 @@ from hf_structure.modules.structured_lm.search_cache import RowCache, SharedCach
 from hf_structure.modules.structured_lm.tape_attention import TapeLookup
 from hf_structure.modules.structured_lm.transformer_xl import TransformerXLModel, causal_mask
 
-LOGIT_ROWS = 256  # hypotheses whose logits are computed at a time
+LOGIT_ROWS = 256  # hypotheses whose logits, of the whole vocabulary, are computed at a time
 
 
 class Hypotheses:
@@ -28,6 +30,7 @@ class Hypotheses:
 
     output_class: ClassVar[type[ModelOutput]]
     reads_words: ClassVar[bool] = False
+    cache_class: ClassVar[type[SharedCache]] = SharedCache  # for a Transformer-XL
 
     def __init__(self, model: Any, ids: torch.Tensor, most: int):
         self.model = model
@@ -35,9 +38,11 @@ class Hypotheses:
         self.backbone = model.model.backbone
         batch, tokens = ids.shape
         self.attention: dict[str, Any] = {}  # further inputs of layers
+        # The attention of transformers' models reads keys and values in rows; that of a Transformer-XL looks them up,
+        # so that hypotheses share them.
         self.keys_values = RowCache(tokens, most)
         if isinstance(self.backbone, TransformerXLModel):
-            self.keys_values = shared = SharedCache(batch, tokens, most, ids.device)
+            self.keys_values = shared = self.cache_class(batch, tokens, most, ids.device)
             self.attention = {"attend": shared.attend, "position_scores": shared.position_scores}
         self.tables: dict[int, torch.Tensor] = {}  # by layer: keys of the values of tapes
         self.positions = torch.arange(tokens, device=ids.device).unsqueeze(0)
@@ -104,6 +109,7 @@ class Hypotheses:
         for layer in self.layers[self.first :]:
             states = layer(states, **inputs)
             after.append(states)
+        # Layers may be on several devices; structures and logits are computed where the first is.
         return [each.to(device) for each in (*after[:-1], last_norm(self.backbone, states))]
 
     def log_probs(self, tokens: torch.Tensor) -> torch.Tensor:

@@ -1,11 +1,12 @@
 """
 Base classes of structured language models. A family has a `<Family>PreTrainedModel`, a `<Family>Model` with
 a `backbone` that reads its tapes, and a `<Family>ForCausalLM` with a head and a scorer of structures.
+Dimensions: B texts, n tokens, k structures of a text.
 """
 
 import copy
 from collections.abc import Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import torch
 from torch import nn
@@ -74,7 +75,7 @@ class StructuredModelMixin(MixinBase):
         self.backbone.set_input_embeddings(value)
 
     def wants_cache(self, use_cache: bool | None, cache: Cache | None, has_loss: bool = False) -> bool:
-        """Whether `forward` returns a cache."""
+        """Returns whether `forward` returns a cache."""
         if use_cache is None:
             return cache is not None or (self.config.use_cache and not self.training and not has_loss)
         return use_cache
@@ -141,8 +142,8 @@ class StructuredLMMixin(BeamSearchMixin):
         self, result: Any, targets: torch.Tensor, num_items_in_batch: torch.Tensor | int | None, **structure: Any
     ) -> None:
         """
-        Adds the losses to an output: the sum of the tokens' cross-entropies and that of structures, if there is one,
-        by the number of tokens. The latter is given, and also returned, under its name.
+        Adds the losses to an output: the summed cross-entropies of tokens and, if given, of structures, divided by the
+        number of tokens. The sum of structures is given, and its loss returned, under its name.
         """
         count = label_count(targets, num_items_in_batch)
         result.loss = sum_of_losses(result.logits, targets) / count
@@ -176,8 +177,7 @@ class StructuredLMMixin(BeamSearchMixin):
         model: Any = cls(config)
         model = model.to(dtype=source.dtype, device=source.device)
         model.model.backbone.load_state_dict(source.base_model.state_dict())
-        head: Any = source.get_output_embeddings()
-        model.lm_head.load_state_dict(head.state_dict())
+        model.lm_head.load_state_dict(cast(Any, source.get_output_embeddings()).state_dict())
         model.tie_weights()
         model.generation_config = copy.deepcopy(source.generation_config)
         return model.eval()
@@ -244,8 +244,8 @@ class TreeLMMixin(StructuredLMMixin):
         Args:
             input_ids, attention_mask (`torch.LongTensor` of shape `(batch_size, seq_len)`): As in [`beam_search`].
             word_ids (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): Word of each token, from 1, and
-                0 or less for those of none; by default all tokens between the first and the one that ends the text are
-                words. What begins or ends within a word is left out of trees.
+                0 or less for none; by default all tokens between the first and the one that ends the text are words.
+                Constituents that begin or end within a word are left out of trees.
             decoder (`str`): `"tree"`, what every model understands; there is no other.
             k (`int`): Number of trees; 1 for constituency trees.
             beam_size (`int`, *optional*): Trees followed: 16 by default, or `4 * k` if that is more.

@@ -1,12 +1,13 @@
 """Key-value cache of the beam search, and other vectors of its hypotheses."""
 
+# Dimensions: rows hypotheses, columns tokens, capacity vectors that there is room for, H heads, head_dim their size.
+
 from collections.abc import Hashable
 from typing import Any
 
 import torch
 
 from hf_structure.algorithms.lookup import Lookup
-from hf_structure.modules.padding import pad_and_cat
 
 
 class SharedRows:
@@ -24,7 +25,6 @@ class SharedRows:
         self.most = most
         self.tables: dict[Hashable, torch.Tensor] = {}  # (capacity, size): vectors by name
         self.used = self.capacity = 0
-        self.stashed: list[torch.Tensor] = []  # indices of stashed rows
 
     def new_indices(self, count: int) -> torch.Tensor:
         """Indices `(count,)` for new vectors, to be stored next."""
@@ -44,30 +44,21 @@ class SharedRows:
         """Reorders hypotheses; rows may repeat."""
         self.indices = self.indices.index_select(0, rows)  # (rows, columns)
 
-    def stash(self, rows: torch.Tensor) -> None:
-        """Saves rows as they are, until [`pop`]."""
-        self.stashed.append(self.indices.index_select(0, rows))  # (rows, columns)
-
-    def pop(self) -> None:
-        """Continues with the stashed rows, in that order; missing columns hold arbitrary indices."""
-        self.indices = pad_and_cat(self.stashed)  # (rows, columns)
-        self.stashed = []
-
     def _grow(self, count: int) -> None:
         """Grows the tables; drops vectors that no hypothesis refers to any more."""
         is_kept = torch.zeros(self.used, dtype=torch.bool, device=self.indices.device)
         if self.used:
-            for indices in (self.indices, *self.stashed):
-                is_kept[indices] = True
+            is_kept[self.indices] = True
             moved = is_kept.cumsum(0) - 1  # (used,)
-            self.indices, *self.stashed = (moved[indices] for indices in (self.indices, *self.stashed))
-        kept = is_kept.nonzero().squeeze(1)
+            self.indices = moved[self.indices]  # (rows, columns)
+        kept = is_kept.nonzero().squeeze(1)  # (used,)
         self.used = len(kept)
         needed = self.used + count
         self.capacity = max(min(2 * needed, self.most), needed)
         for name, old in self.tables.items():
             self.tables[name] = old.new_empty(self.capacity, old.shape[1])
-            torch.index_select(old, 0, kept.to(old.device), out=self.tables[name][: self.used])
+            # Written into the new table: a copy in between would raise the peak of memory.
+            torch.index_select(old, 0, kept.to(old.device), out=self.tables[name][: self.used])  # (used, size)
 
 
 class SharedCache(SharedRows):
@@ -109,6 +100,7 @@ class SharedCache(SharedRows):
         head_dim)`, keys and values from [`update`], and a bias of scores `(rows, num_heads, 1, tokens)`.
         """
         rows, num_heads, _, size = query.shape
+        # The indices are the same in all layers of a device.
         if query.device not in self.lookups:
             head = torch.arange(num_heads, device=self.indices.device).unsqueeze(1)
             index = self.indices[self.reading].unsqueeze(1) * num_heads + head  # (rows, num_heads, tokens)
@@ -129,19 +121,6 @@ class SharedCache(SharedRows):
         if new.device.type == "cpu":
             new = new.float()
         return self.keep(name, new).view(-1, size)  # (capacity * num_heads, head_dim)
-
-
-class GatheredCache(SharedCache):
-    """The same for the attention modules of transformers, which get keys and values as from a cache of theirs."""
-
-    def update(self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, **kwargs) -> list[torch.Tensor]:
-        """Stores keys and values `(rows, num_heads, 1, head_dim)`; returns all columns, seen or not."""
-        index = self.indices[self.reading].to(keys.device)  # (rows, columns)
-        found = []
-        for name, new in (("keys", keys), ("values", values)):
-            kept = self.keep((layer_idx, name), new.flatten(1))  # (capacity, num_heads * head_dim)
-            found.append(kept[index].unflatten(-1, new.shape[1::2]).transpose(1, 2))  # (rows, H, columns, head_dim)
-        return found
 
 
 class RowCache:

@@ -9,10 +9,9 @@ from transformers.cache_utils import Cache, DynamicCache
 class StructureCache(DynamicCache):
     """
     [`~transformers.DynamicCache`] with the structure over the tokens in it. A family names what it adds: `_of_tokens`,
-    tensors of shape `(batch_size, seq_len, ...)`, which `append` extends and `crop` cuts, the first of them None as
-    long as there are no tokens; and `_of_rows`, what else has a row for each text, tensors or values with a method
-    `select`, which `_rebuild` makes anew from the former after `crop`. They are declared with the types that they have
-    as soon as there are tokens, which `holds_structure` tells.
+    tensors `(batch_size, seq_len, ...)`, which `append` extends and `crop` cuts; and `_of_rows`, tensors or values
+    with a method `select` and a row for each text, which `_rebuild` makes anew after `crop`. All are None as long as
+    there are no tokens (`holds_structure`); they are declared with the types that they have then.
     """
 
     _structure: ClassVar[str]
@@ -44,11 +43,11 @@ class StructureCache(DynamicCache):
 
     @property
     def holds_structure(self) -> bool:
-        """Whether there are tokens with a structure."""
+        """Returns whether there are tokens with a structure."""
         return getattr(self, self._of_tokens[0]) is not None
 
     def append(self, **new: torch.Tensor) -> None:
-        """Extends tensors by those of new tokens, `(batch_size, queries, ...)`."""
+        """Appends the tensors of new tokens, `(batch_size, queries, ...)`."""
         for name, values in new.items():
             kept = getattr(self, name)
             known = values if kept is None else torch.cat([kept, values], dim=1)  # (B, tokens, ...)

@@ -7,6 +7,8 @@ table; the scores of a query against the table are one matrix product, and a loo
 tokens: a bias of shape `(batch_size, num_heads, queries, keys)`, added to the mask. The simple form, for one head, is
 
     bias[k, j] = sum_f query[k] . key(vectors[f, tape[f, k, j]])
+
+Dimensions: B texts, Q new tokens (queries), keys all tokens, H heads, F features, values of all features together.
 """
 
 from collections.abc import Sequence
@@ -45,7 +47,7 @@ class TapeKeys(nn.Module):
     """
     The keys of the tape of one layer. Subclasses say with `forward` what vectors values have: from a [`TapeLookup`] to
     `(features, values, hidden_size)`. If they are `relative`, they join the keys of relative positions, where a
-    backbone has such, and not those of the tokens.
+    backbone has such, instead of the keys of tokens.
     """
 
     def __init__(self, layer_idx: int, relative: bool = False):
@@ -77,7 +79,8 @@ class TapeKeys(nn.Module):
         features = lookup.index.shape[1]
         if lookup.values is not None:
             table = table.index_select(1, lookup.values.to(table.device))  # (key heads, values, head_dim)
-        grouped = query.unflatten(1, (len(table), -1))  # query heads that share a key head together
+        # With grouped-query attention, several query heads share a key head.
+        grouped = query.unflatten(1, (len(table), -1))  # (B, key heads, group, Q, head_dim)
         scores = torch.einsum("bkgqd,kvd->bkgqv", grouped, table).flatten(1, 2)  # (B, H, Q, values)
         parts = scores.chunk(features, -1) if lookup.values is None else [scores] * features
         bias: Any = 0

@@ -105,10 +105,9 @@ class RelativeAttention(nn.Module):
                 Added to scores; without it, every token sees all keys.
             content_bias, position_bias (`torch.FloatTensor` of shape `(num_heads, 1, head_dim)`): u and v.
             cache (`Cache`, *optional*): Keys and values of the tokens before.
-            score_bias (`Callable`, *optional*):
-                Maps the queries for content and for positions, which are scaled, to a bias added to the scores.
-            position_scores (`Callable`, *optional*):
-                Maps this module and the queries for positions to scores by position, instead of by distance.
+            score_bias (`Callable`, *optional*): From the scaled queries for content and positions, a bias of scores.
+            position_scores (`Callable`, *optional*): From this module and the queries for positions, scores by
+                position, instead of by distance.
             attend (`Callable`, *optional*):
                 Replaces attention: from this module, queries, keys, values and a bias to `(B, Q, H, head_dim)`.
 
@@ -125,7 +124,9 @@ class RelativeAttention(nn.Module):
             key, value = cache.update(key, value, self.layer_idx, kwargs=kwargs)
             # A static cache returns its whole capacity, not only the tokens so far.
             if attention_mask is not None:
-                key, value = (kept[:, :, : attention_mask.shape[-1]] for kept in (key, value))
+                keys = attention_mask.shape[-1]
+                key = key[:, :, :keys]
+                value = value[:, :, :keys]
         if position_scores is None:
             scores = self._position_scores(position, key.shape[2])
         else:

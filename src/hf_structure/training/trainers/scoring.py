@@ -1,11 +1,11 @@
 """The trainer whose evaluation scores a whole data set."""
 
-import contextlib
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import torch
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from torch.distributed.fsdp import FSDPModule
 from transformers.trainer_utils import speed_metrics
 
@@ -72,10 +72,10 @@ class ScoringTrainer(TokenBudgetTrainer):
     def evaluate_set(self, dataset, prefix: str) -> dict[str, float]:
         """Computes and logs the metrics of one data set; their names start with the prefix."""
         start = time.time()
-        model = self.accelerator.unwrap_model(self.model)
+        model = self._whole_model()
         training = model.training
         model.eval()
-        with self.compute_loss_context_manager(), self._whole_weights(model):
+        with self.compute_loss_context_manager():
             metrics = self.scores(model, dataset)
         model.train(training)
         metrics = {f"{prefix}_{name}": value for name, value in metrics.items()}
@@ -90,23 +90,19 @@ class ScoringTrainer(TokenBudgetTrainer):
         if name is not None and name.removeprefix("eval_") not in names:
             raise ValueError(f"--metric_for_best_model {name}: evaluation gives {', '.join(names)}")
 
-    @contextlib.contextmanager
-    def _whole_weights(self, model) -> Iterator[None]:
+    def _whole_model(self) -> Any:
         """
-        Keeps the weights of a sharded model gathered. Processes run different numbers of forward passes here, so that
-        gathering in each pass, which needs all processes, would hang.
+        The model, or if it is sharded a copy with whole weights. Processes run different numbers of forward passes in
+        an evaluation, so that gathering in each pass, which needs all processes, would hang.
         """
-        parts = [module for module in model.modules() if isinstance(module, FSDPModule)]
-        state: Any = self.accelerator.state
-        for part in parts:
-            part.set_reshard_after_forward(False, recurse=False)
-            part.unshard()
-        try:
-            yield
-        finally:
-            for part in parts:
-                part.reshard()
-                part.set_reshard_after_forward(state.fsdp_plugin.reshard_after_forward, recurse=False)
+        model: Any = self.accelerator.unwrap_model(self.model)
+        if not isinstance(model, FSDPModule):
+            return model
+        plain: Any = next(each for each in type(model).__mro__ if not issubclass(each, FSDPModule))
+        with self.args.device:
+            whole = plain(model.config)
+        whole.load_state_dict(get_model_state_dict(model, options=StateDictOptions(full_state_dict=True)))
+        return whole
 
     def create_model_card(self, language=None, license=None, finetuned_from=None, dataset=None, **_: object) -> None:
         """Writes the model card of this library, see [`write_card`]; other arguments of transformers are ignored."""

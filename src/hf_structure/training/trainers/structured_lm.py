@@ -134,7 +134,7 @@ class StructuredLMTrainer(ScoringTrainer):
         names = SUMS if annotation is None else (*SUMS, *annotation.sums)
         totals = dict.fromkeys(names, 0.0)
         for examples in self._batches(dataset):
-            batch = {name: value.to(model.device) for name, value in self.data_collator(examples).items()}
+            batch = self._prepare_inputs(self.data_collator(examples))
             words = sum(example["num_words"] for example in examples)
             with self.accelerator.autocast():
                 sums = language_model_sums(model, batch, words, annotation, predict_structures)
