@@ -198,7 +198,8 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         read = (attention_mask, word_ids, tag_ids, form_ids, treebank_ids)
         sentences, left_align = self.read_words(check_one_input(input_ids, inputs_embeds), *read)
         arcs = self.initial_arcs(left_align(initial_heads), left_align(initial_deprels), sentences)
-        gold = Gold(*tree_map_only(torch.Tensor, left_align, (heads, labels, columns or {})), constituents)
+        of_words = tree_map_only(torch.Tensor, left_align, Gold(heads, labels, columns or {}, None))
+        gold = of_words._replace(constituents=constituents)
         if heads is None or (labels is None and self.config.labelled):
             return self._all_rounds(sentences, arcs, gold)[0]
         if num_items_in_batch is None:
