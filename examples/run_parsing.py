@@ -71,7 +71,7 @@ from hf_structure.training.parsing.options import (
 from hf_structure.training.parsing.parsers import load_model, load_tokenizer, new_parameters
 from hf_structure.training.parsing.rows import predicted_columns, to_rows, without_unusable
 from hf_structure.training.parsing.running_text import read_running_text
-from hf_structure.training.parsing.sentences import lexicon_of, read_trees, with_initial_trees
+from hf_structure.training.parsing.sentences import lexicon_of, read_trees, with_constituents, with_initial_trees
 from hf_structure.training.parsing.teaching import load_teacher, with_teacher
 from hf_structure.training.parsing.treebank_names import find_files, name_treebanks, treebank_settings
 from hf_structure.training.scripts import begin, callbacks, run, train_and_evaluate
@@ -87,7 +87,7 @@ def parse_arguments() -> tuple[ParsingModelArguments, ParsingDataArguments, Pars
         description=__doc__,
         example="[--encoder bert-base-cased]",
     )
-    check_options(model_args, training_args, settings)
+    check_options(model_args, data_args, training_args, settings)
     model_args.model_type = settings.pop("model_type", DEFAULT_FAMILY)
     if model_args.use_swap:
         settings["use_swap"] = True
@@ -157,6 +157,9 @@ def main() -> None:
     corpora = Corpora(data_args, training_args)
     treebanks = name_treebanks(data_args, files)
     trees = {part: read_trees(names, corpora, treebanks[part]) for part, names in files.items() if names}
+    brackets = {"train": data_args.constituents}
+    brackets |= {part: getattr(data_args, f"{part}_constituents") for part in ("validation", "test")}
+    trees = {part: with_constituents(sentences, brackets[part], corpora) for part, sentences in trees.items()}
     if not model_args.model_name_or_path:
         settings = treebank_settings(model_args.model_type, data_args, treebanks["train"]) | settings
         if model_args.use_lexicon:

@@ -243,6 +243,20 @@ def test_tags_and_lemmas_are_shown():
     ]
     constituents = ConstituencyTree(["dogs", "barked", "!"], [(0, 3)])
     assert ">NOUN</text>" in Parse(tree.words, tree, constituents).to_svg()
+    labelled = ConstituencyTree(["dogs", "barked", "!"], [(0, 3), (0, 1)], ["S", "NP"])
+    assert Parse(tree.words, tree, labelled).to_brackets() == "(S (NP (NNS dogs)) (VBD barked) (X !))"
+
+
+def test_probabilities_of_constituents_follow_their_spans():
+    tree = ConstituencyTree(["a", "b"], [(1, 2), (0, 2), (0, 1)], ["B", "S", "A"], None, [0.25, 1.0, 0.5], -1.5)
+    assert (tree.labels, tree.probabilities) == (("S", "A", "B"), (1.0, 0.5, 0.25))
+    assert ConstituencyTree.from_dict(tree.to_dict()) == tree
+    with pytest.raises(ValueError, match="the probability of constituent 1 is"):
+        ConstituencyTree(["a", "b"], [(0, 2)], probabilities=[1.5])
+    with pytest.raises(ValueError, match="1 spans but 2 probabilities"):
+        ConstituencyTree(["a", "b"], [(0, 2)], probabilities=[1.0, 0.5])
+    with pytest.raises(ValueError, match="log_probability"):
+        ConstituencyTree(["a", "b"], [(0, 2)], log_probability=float("-inf"))
 
 
 @settings(deadline=None)

@@ -24,6 +24,7 @@ from hf_structure.cli.tree_counts import (
     dependency_conventions,
     dependency_rows,
     read_bracket_pairs,
+    read_labelled,
 )
 from hf_structure.metrics.attachment import score_sentences
 from hf_structure.metrics.conll18 import AlignedScore, conll18_scores
@@ -36,6 +37,7 @@ from hf_structure.metrics.constituency import (
     right_branching,
     unlabeled_f1,
 )
+from hf_structure.metrics.evalb import bracket_scores
 from hf_structure.metrics.graphs import arc_scores
 from hf_structure.text.conllu import ConlluSentence, read_conllu
 from hf_structure.text.files import plain_path
@@ -45,7 +47,7 @@ from hf_structure.text.graphs import ANNOTATIONS, load_graphs
 _ROWS = ("by", "per_sentence")
 _OPTIONS = {
     "tree": (*DEPENDENCY_OPTIONS, "conll18"),
-    "brackets": (*BRACKET_OPTIONS, "punctuation", "baselines"),
+    "brackets": (*BRACKET_OPTIONS, "punctuation", "baselines", "evalb"),
     "graph": ("annotation", "system_annotation"),
 }
 
@@ -91,9 +93,15 @@ def add_evaluate(commands: argparse._SubParsersAction) -> None:
 
 def _add_evaluate_brackets(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
-        "unlabelled F1 of brackets",
+        "F1 of brackets",
         "UF1 is the mean of the sentences' F1; precision, recall and F1 are computed over the corpus. Unless these "
         "options say otherwise, constituents of one word and of all words do not count, others count once.",
+    )
+    group.add_argument(
+        "--evalb",
+        action="store_true",
+        help="print labelled scores instead, as EVALB computes them: all constituents count, each of a unary chain; "
+        "punctuation is left out by its gold tags unless it is kept (--punctuation keep)",
     )
     group.add_argument(
         "--baselines", action="store_true", help="also score left-branching, right-branching and random binary trees"
@@ -105,8 +113,8 @@ def run_evaluate(options: argparse.Namespace) -> None:
     """
     Compares the trees or graphs of two files: prints the attachment scores of dependency trees in CoNLL-U, or all
     scores of the CoNLL 2018 shared task if sentences or words differ; the unlabelled F1 and the recall by label of
-    constituency trees in brackets; or precision, recall and F1 of the arcs of dependency graphs in CoNLL-U, SDP,
-    JSON or MRP.
+    constituency trees in brackets, or their labelled scores; or precision, recall and F1 of the arcs of dependency
+    graphs in CoNLL-U, SDP, JSON or MRP.
     """
     kind = _kind_of_structures(options)
     for other, names in _OPTIONS.items():
@@ -244,7 +252,31 @@ def _print_scores(values: dict[str, float | int | None], as_json: bool, name_of:
             print(f"{name_of(name):>9}  {100 * value:6.2f}" if is_share else f"{name:>9}  {value:6d}")
 
 
+def _evaluate_labelled(options: argparse.Namespace) -> None:
+    refuse_options(options, (*BRACKET_OPTIONS, "baselines", *_ROWS), "cannot be used with --evalb")
+    if options.punctuation == "drop_by_form":
+        raise ValueError("--evalb tells punctuation by the gold tags: give --punctuation keep to keep it")
+    scores = bracket_scores(read_labelled(options.gold, options.system, options.punctuation == "keep"))
+    if options.json:
+        print(json.dumps(asdict(scores), indent=2))
+        return
+    print_table(
+        [
+            ["precision", "recall", "F1", "exact match", "crossing"],
+            [
+                *(f"{100 * share:.2f}" for share in (scores.precision, scores.recall, scores.f1, scores.exact)),
+                f"{scores.crossing:.2f}",
+            ],
+        ]
+    )
+    print(f"\n{scores.sentences} sentences, {scores.gold} gold constituents, {scores.predicted} predicted", end="")
+    print(f", {scores.matched} of them right")
+
+
 def _evaluate_brackets(options: argparse.Namespace) -> None:
+    if options.evalb:
+        _evaluate_labelled(options)
+        return
     pairs = read_bracket_pairs(options.gold, options.system, options.punctuation)
     if options.by or options.per_sentence:
         _write_rows(bracket_rows(pairs, options.by, options), options)

@@ -11,6 +11,7 @@ from hf_structure.cli.gold import add_label_options, label_conventions, read_gol
 from hf_structure.cli.groups import length_groups
 from hf_structure.metrics.attachment import UNDIRECTED, aligned_columns, check_words, word_matches
 from hf_structure.metrics.constituency import EMPTY_GOLD, sentence_counts
+from hf_structure.metrics.evalb import BracketCounts, bracket_counts, is_scored
 from hf_structure.text.brackets import read_brackets
 from hf_structure.text.conllu import ConlluSentence
 from hf_structure.text.formats import bracket_sentence, drop_punctuation, load_sentences
@@ -149,6 +150,22 @@ def read_bracket_pairs(gold_name: str, system_name: str, punctuation: str | None
         pairs.gold.append(gold["spans"])
         pairs.system.append(system["spans"])
     return pairs
+
+
+def read_labelled(gold_name: str, system_name: str, keep_punctuation: bool) -> Iterator[BracketCounts]:
+    """
+    Counts the labelled constituents of the sentences of two files, as EVALB does. Raises `ValueError` for different
+    words, another number of sentences, and gold trees without tags if punctuation is not kept.
+    """
+    for number, gold, system in _bracket_pairs(gold_name, system_name, dict):
+        words = gold["words"]
+        if keep_punctuation:
+            keep = [True] * len(words)
+        elif gold["tags"] is None:
+            raise ValueError(f"{gold_name}: sentence {number} has no tags to tell punctuation by: --punctuation keep")
+        else:
+            keep = is_scored(gold["tags"])
+        yield bracket_counts(system["spans"], gold["spans"], keep)
 
 
 def _bracket_pairs(gold_name: str, system_name: str, drop: Drop) -> Iterator[tuple[int, dict, dict]]:

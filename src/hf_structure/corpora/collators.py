@@ -136,11 +136,19 @@ class ParsingCollator(WordCollator):
                 name: pad_words([_values(example, name, IGNORE_INDEX) for example in examples], IGNORE_INDEX)
                 for name in self.predicted
             }
+        if any(example.get("constituents") is not None for example in examples):
+            batch["constituents"] = _constituents(examples)
         trees = [example for example in examples if example.get("sentence_starts") is None]
         # Running text has no tree for the teacher to score.
         if trees and f"{TEACHER}input_ids" in trees[0]:
             batch["teacher"] = WordCollator(self.pad_token_id)(list(map(_for_teacher, trees)))
         return batch
+
+
+def _constituents(examples: Sequence[Mapping[str, Any]]) -> torch.Tensor:
+    """Pads constituents, lists of start, end and label, to `(batch_size, most, 3)`, with -1."""
+    trees = [torch.tensor(example.get("constituents") or [], dtype=torch.long) for example in examples]
+    return pad_sequence([tree.view(-1, 3) for tree in trees], batch_first=True, padding_value=-1)
 
 
 def _for_teacher(example: Mapping[str, Any]) -> dict[str, Any]:

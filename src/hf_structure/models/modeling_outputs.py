@@ -19,6 +19,9 @@ class DecoderOutput(ModelOutput):
             Constituents, half-open in words from 0, outermost first; -1 for padding.
         span_labels (`torch.LongTensor` of shape `(batch_size, num_spans)`):
             Their labels, ids of `span_labels` in [`~hf_structure.models.abilities.Abilities`]; -1 for padding.
+        span_probs (`torch.FloatTensor` of shape `(batch_size, num_spans)`):
+            Probability of each of these labelled constituents, over all trees.
+        span_log_probs (`torch.FloatTensor` of shape `(batch_size,)`): Log-probability of the constituency tree.
         graphs (`torch.BoolTensor` of shape `(batch_size, k, num_words + 1, num_words + 1)`):
             `graphs[b, i, h, d]` says whether word `h` is a head of word `d`; no arcs where there are fewer graphs.
         structures (`torch.Tensor` of shape `(batch_size, k, ...)`): The graphs or trees as `forward` reads them.
@@ -39,6 +42,8 @@ class DecoderOutput(ModelOutput):
     heads: torch.Tensor | None = None
     spans: torch.Tensor | None = None
     span_labels: torch.Tensor | None = None
+    span_probs: torch.Tensor | None = None
+    span_log_probs: torch.Tensor | None = None
     graphs: torch.Tensor | None = None
     structures: torch.Tensor | None = None
     log_probs: torch.Tensor | None = None

@@ -96,7 +96,12 @@ def _constituency(
     order = span_order(spans, len(words))
     if labels is not None:  # a restored whole sentence comes first, without a label: it takes the next one
         labels = [labels[max(index - len(spans) + len(labels), 0)] for index in order]
-    return {"words": words, "spans": [list(spans[index]) for index in order], "labels": labels, "tags": None}
+    tree = {"words": words, "spans": [list(spans[index]) for index in order], "labels": labels, "tags": None}
+    if "span_probs" in decoded:
+        probabilities = decoded["span_probs"].tolist()
+        tree["probabilities"] = [probabilities[index] for index in order]
+        tree["log_probability"] = decoded["span_log_probs"].item()
+    return tree
 
 
 def _trees(

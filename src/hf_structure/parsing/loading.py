@@ -196,7 +196,12 @@ def read_config(
 
 
 def load_trained(
-    name: str, auto_class: Any, purpose: str, settings: dict, trust_remote_code: bool = False
+    name: str,
+    auto_class: Any,
+    purpose: str,
+    settings: dict,
+    trust_remote_code: bool = False,
+    optional_weights: str = "-",
 ) -> PreTrainedModel:
     """
     Loads a trained model by its name (see [`load_model`]), with `settings` that override its configuration; a
@@ -206,7 +211,7 @@ def load_trained(
     folder = resolve_model(name, trust_remote_code=trust_remote_code)
     settings = {key: value for key, value in settings.items() if key != "model_type"}
     config = read_config(folder, purpose, trust_remote_code, settings)
-    return load_weights(folder, auto_class, purpose, trust_remote_code=trust_remote_code, config=config)
+    return load_weights(folder, auto_class, purpose, optional_weights, trust_remote_code, config=config)
 
 
 def own_tokenizer(model: PreTrainedModel, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:

@@ -95,6 +95,8 @@ class Parser:
             treebank_id=self.treebank_id,
         )
         self.decoding = {"decoder": chosen.decoder, "k": chosen.k, "marginals": chosen.marginals}
+        if self.abilities.optional_constituents:
+            self.decoding["constituents"] = "constituency" in self.structures
         self.decoding |= search_options(chosen.beam_size, chosen.rounds, self.abilities, model_name)
 
     def __call__(self, inputs: Any, *, tags: Any = None, initial: Any = None) -> Any:

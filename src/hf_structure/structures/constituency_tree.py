@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hf_structure.algorithms.trees import span_children, span_order
-from hf_structure.structures.common import Drawn, Value, check_length, freeze
+from hf_structure.structures.common import (
+    Drawn,
+    Value,
+    check_length,
+    check_log_probability,
+    check_probabilities,
+    freeze,
+)
 from hf_structure.text.bracket_tree import UNLABELLED, BracketTree, escape_word, known_labels
 from hf_structure.text.brackets import read_brackets
 
@@ -30,26 +37,36 @@ class ConstituencyTree(Drawn, Value):
             Category of each constituent, in the order of the spans given.
         tags (`Sequence[str]` of length `n`, *optional*):
             Part of speech of each word.
+        probabilities (`Sequence[float]`, *optional*):
+            Probability of each constituent with its label, over all trees, in the order of the spans given.
+        log_probability (`float`, *optional*):
+            Log-probability of the tree, over all trees.
 
     Raises:
-        ValueError: lists of unequal length, a span that is empty or out of range, spans that cross, no span of the
-            whole sentence of several words.
+        ValueError: lists of unequal length, a probability out of range, a span that is empty or out of range, spans
+            that cross, no span of the whole sentence of several words.
     """
 
     words: Sequence[str]
     spans: Sequence[tuple[int, int]]
     labels: Sequence[str] | None = None
     tags: Sequence[str] | None = None
+    probabilities: Sequence[float] | None = None
+    log_probability: float | None = None
 
     def __post_init__(self) -> None:
-        freeze(self, "words", "spans", "labels", "tags")
+        freeze(self, "words", "spans", "labels", "tags", "probabilities")
         check_length(self.words, "tags", self.tags)
         # In pre-order, so that equal trees compare equal in whatever order spans are given.
         order = span_order(self.spans, len(self.words))
         object.__setattr__(self, "spans", tuple((int(self.spans[i][0]), int(self.spans[i][1])) for i in order))
-        if self.labels is not None:
-            check_length(self.spans, "labels", self.labels, of="spans")
-            object.__setattr__(self, "labels", tuple(self.labels[i] for i in order))
+        for name in ("labels", "probabilities"):
+            values = getattr(self, name)
+            check_length(self.spans, name, values, of="spans")
+            if values is not None:
+                object.__setattr__(self, name, tuple(values[i] for i in order))
+        check_probabilities(self.probabilities or (), lambda index: f"constituent {index + 1}")
+        check_log_probability(self.log_probability)
 
     @property
     def depth(self) -> int:

@@ -354,7 +354,9 @@ class Parse(Drawn, Value, TreeOfWords):
         """The constituency tree, with the tags of the dependency tree if it has none."""
         if tree.tags is not None or self.dependency is None:
             return tree
-        return replace(tree, tags=self.dependency.texts("upos"))
+        # Labels and tags of constituency treebanks belong together.
+        treebank = self.dependency.texts("xpos") if tree.labels is not None else None
+        return replace(tree, tags=treebank or self.dependency.texts("upos"))
 
     def _dependency(self) -> DependencyTree:
         if self.dependency is None:

@@ -14,6 +14,7 @@ from hf_structure.models.abilities import PROBABILITIES, Abilities, Column, labe
 from hf_structure.modules.configuration import EncoderConfig, chosen_layers, require_positive
 
 LEXICON = "lexicon.json"  # the file beside config.json
+CHAIN = "+"  # between the labels of a unary chain
 
 
 @strict
@@ -52,6 +53,9 @@ class RNGTransformerConfig(EncoderConfig):
             treebank, so that this one stands for any.
         num_segmentation_layers (`int`, defaults to 0): First layers that are read to find where sentences begin in
             running text, as the bundled models do; 0 for a model that finds none.
+        constituents (`list[str]`, *optional*): Labels of constituents to predict; a unary chain is one label, written
+            from the top, as in `"S+VP"`. For parsers that give both kinds of trees.
+        constituent_size (`int`, defaults to 256): Width of the hidden layer of their scores.
         use_graph_input (`bool`, defaults to `True`): Let self-attention read a graph: the last round's or a given one.
         num_graph_layers (`int` or `list[int]`, *optional*): Number of last layers that read the graph, or a list of
             layers, counted from 0; all of them by default, as in the paper. The layers below are the same in all
@@ -90,6 +94,8 @@ class RNGTransformerConfig(EncoderConfig):
     treebanks: list[str] | None = None
     treebank_dropout: float | int = 0.0
     num_segmentation_layers: int = 0
+    constituents: list[str] | None = None
+    constituent_size: int = 256
     num_graph_layers: int | list[int] | None = None
     scale_relations: bool = False
     num_rounds: int = 3
@@ -160,7 +166,9 @@ class RNGTransformerConfig(EncoderConfig):
         """Outputs and inputs of the models."""
         labels = label_columns(cast(dict[int, str], self.id2label)) if self.labelled else ()
         return Abilities(
-            structures=("dependency",),
+            structures=("dependency", "constituency") if self.constituents else ("dependency",),
+            optional_constituents=bool(self.constituents),
+            span_labels=self.span_labels if self.constituents else None,
             columns=(PROBABILITIES, *labels, *self._predicted),
             decoders=("tree", "projective", "argmax"),
             k_best=True,
@@ -175,6 +183,11 @@ class RNGTransformerConfig(EncoderConfig):
             max_words=self.max_words,
             max_tokens=self.max_pieces,
         )
+
+    @property
+    def span_labels(self) -> tuple[str, ...]:
+        """The labels of single constituents, without chains."""
+        return tuple(sorted({label for chain in self.constituents or () for label in chain.split(CHAIN)}))
 
     def read_forms(self, words: Sequence[str]) -> dict[str, list]:
         """The hashes of the spelling of words."""
@@ -209,7 +222,9 @@ class RNGTransformerConfig(EncoderConfig):
     def validate_sizes(self):
         """Raises `ValueError` where a size makes no model."""
         super().validate_sizes()
-        require_positive(self, "num_rounds", "arc_size", "label_size")
+        require_positive(self, "num_rounds", "arc_size", "label_size", "constituent_size")
+        if self.constituents == []:
+            raise ValueError("constituents has no labels")
         if self.num_position_buckets and (self.num_position_buckets < 4 or self.num_position_buckets % 2):
             raise ValueError(
                 f"num_position_buckets must be 0 or an even number from 4 on, not {self.num_position_buckets}"

@@ -22,5 +22,5 @@ FAMILY = Family(
     limits="out-of-domain text without manual checks",
     tags=("dependency-parsing",),
     has_encoder_inputs=True,
-    options=("columns", "treebanks", "initial_train_file", "teacher"),
+    options=("columns", "treebanks", "constituents", "initial_train_file", "teacher"),
 )

@@ -152,6 +152,7 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         heads: torch.Tensor | None = None,
         labels: torch.Tensor | None = None,
         columns: dict[str, torch.Tensor] | None = None,
+        constituents: torch.Tensor | None = None,
         sentence_starts: torch.Tensor | None = None,
         num_items_in_batch: torch.Tensor | int | None = None,
         inputs_embeds: torch.Tensor | None = None,
@@ -174,6 +175,9 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
                 The relation labels to learn; -100 for padding, and for words whose label is not known.
             columns (`dict[str, torch.LongTensor]`, tensors of shape `(batch_size, num_words)`, *optional*):
                 Values to learn of `config.columns`, by name; -100 for padding, and where they are not known.
+            constituents (`torch.LongTensor` of shape `(batch_size, num_constituents, 3)`, *optional*):
+                The constituents to learn: start and end, half-open in words from 0, and label, an index of
+                `config.constituents`; -1 for padding. Sentences may have these, heads, or both.
             sentence_starts (`torch.LongTensor` of shape `(batch_size, num_words)`, *optional*):
                 1 for words of running text that begin a sentence, else 0; -100 for padding, and if it is
                 not known. Running text has no heads to learn (all negative) and is not parsed.
@@ -181,9 +185,9 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
                 Divisor of the sum of losses; the number of words with a label (or head) by default.
 
         The loss, returned when `heads` and, in a model with labels, `labels` are given, is the sum over all rounds of
-        the losses of arcs (`config.arc_loss`) and of the cross-entropies of the labels of the arcs to learn and of
-        the values of columns; and of the cross-entropy of sentence starts. With `sentence_starts`, `logits` are those
-        of the sentences with heads to learn, None if there are none.
+        the losses of arcs (`config.arc_loss`), of the cross-entropies of the labels of the arcs to learn and of the
+        values of columns, and of -log p of the constituency trees; and of the cross-entropy of sentence starts. With
+        `sentence_starts`, `logits` are those of the sentences with trees to learn, None if there are none.
 
         Raises:
             ValueError: if hidden states or attentions are asked for, there are not either ids or vectors, or no
@@ -194,7 +198,8 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         read = (attention_mask, word_ids, tag_ids, form_ids, treebank_ids)
         sentences, left_align = self.read_words(check_one_input(input_ids, inputs_embeds), *read)
         arcs = self.initial_arcs(left_align(initial_heads), left_align(initial_deprels), sentences)
-        gold = Gold(*tree_map_only(torch.Tensor, left_align, (heads, labels, columns or {})))
+        of_words = tree_map_only(torch.Tensor, left_align, Gold(heads, labels, columns or {}, None))
+        gold = of_words._replace(constituents=constituents)
         if heads is None or (labels is None and self.config.labelled):
             return self._all_rounds(sentences, arcs, gold)[0]
         if num_items_in_batch is None:
@@ -204,7 +209,7 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         if sentence_starts is not None:
             segmentation_loss = self.segmentation_loss(sentences, left_align(sentence_starts))
             # Running text is read to find sentences alone: it has no heads, and may be longer than any sentence.
-            is_parsed = (gold.heads >= 0).any(1)
+            is_parsed = gold.has_tree
             if not is_parsed.any():
                 return GraphParserOutput(loss=segmentation_loss / divisor)
             sentences, arcs, gold = select((sentences, arcs, gold), is_parsed)
@@ -244,16 +249,21 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
     def loss(
         self, scores: Scores, column_scores: dict[str, torch.Tensor], lengths: torch.Tensor, gold: Gold
     ) -> torch.Tensor:
-        """Sum of the losses of arcs, labels and columns in one round."""
-        heads, labels, columns = gold
+        """Sum of the losses of arcs, labels, columns and constituents in one round."""
+        heads, labels, columns, constituents = gold
         if self.config.arc_loss == "tree":
-            if ((heads >= 0).sum(1) != lengths).any():
+            # Sentences may have constituents alone, and no heads.
+            rows = (heads >= 0).any(1) if constituents is not None else lengths > 0
+            if ((heads >= 0).sum(1) != lengths)[rows].any():
                 raise ValueError("the loss of whole trees needs a head for every word (config.arc_loss)")
-            loss = -tree_log_prob(scores.arcs, heads, lengths).sum()
+            loss = -tree_log_prob(scores.arcs, heads, lengths)[rows].sum()
         else:
             loss = sum_of_losses(scores.arcs, heads)
         if scores.label_vectors is not None and labels is not None:
+            labels = labels.masked_fill(heads < 0, -100)
             loss = loss + sum_of_losses(self.decoder.score_labels(*scores.label_vectors, heads), labels)
+        if self.constituents is not None and constituents is not None:
+            loss = loss + self.constituents.loss(scores.vectors, constituents, lengths)
         return loss + sum(sum_of_losses(column_scores[name], values) for name, values in columns.items())
 
     @torch.no_grad()
@@ -273,6 +283,7 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         k: int = 1,
         marginals: bool = False,
         num_rounds: int | None = None,
+        constituents: bool = True,
     ) -> DecoderOutput:
         """
         Parses a batch of sentences. Those whose graph does not change any more take no part in further rounds.
@@ -284,6 +295,7 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
             k (`int`): Number of trees, best first. The last round gives them; each has its best labels.
             marginals (`bool`): Add arc marginals over all trees with one root, from the last round.
             num_rounds (`int`, *optional*): Largest number of rounds, by default `config.num_rounds`.
+            constituents (`bool`): Add the best constituency tree, if the model predicts constituents.
 
         Raises:
             ValueError: if `decoder` is unknown, `k` does not fit it, a sentence is too long or a score NaN, if there
@@ -304,6 +316,9 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         if marginals:
             output.marginals = arc_marginals(scores.arcs, sentences.lengths)
         output.columns |= self.best_columns(sentences, scores.vectors, output.heads >= 0)
+        if self.constituents is not None and constituents:
+            best = self.constituents.decode(scores.vectors, sentences.lengths)
+            output.spans, output.span_labels, output.span_probs, output.span_log_probs = best
         return output
 
     def _with_labels(self, scores: Scores, trees: list[Any]) -> Any:

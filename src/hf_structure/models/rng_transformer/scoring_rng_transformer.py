@@ -14,6 +14,7 @@ from torch import nn
 
 from hf_structure.algorithms.word_annotations import CANDIDATES
 from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
+from hf_structure.models.rng_transformer.constituents_rng_transformer import RNGTransformerConstituents
 from hf_structure.models.rng_transformer.words_rng_transformer import Sentences, select
 from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.graph_transformer import take
@@ -28,11 +29,18 @@ class Scores(NamedTuple):
 
 
 class Gold(NamedTuple):
-    """Values to learn, `(B, n)`, negative where there is none."""
+    """Values to learn, `(B, n)`, and constituents `(B, m, 3)`; negative where there is none."""
 
     heads: Any  # None without trees
     labels: torch.Tensor | None
     columns: dict[str, torch.Tensor]
+    constituents: torch.Tensor | None
+
+    @property
+    def has_tree(self) -> torch.Tensor:
+        """Mask `(B,)` of the sentences with a tree; running text has none."""
+        has_heads = (self.heads >= 0).any(1)
+        return has_heads if self.constituents is None else has_heads | (self.constituents[..., 0] >= 0).any(1)
 
 
 class RNGTransformerDecoder(nn.Module):
@@ -139,7 +147,7 @@ def sum_of_losses(scores: torch.Tensor, gold: torch.Tensor) -> torch.Tensor:
 
 
 class ScoringMixin(nn.Module):
-    """The scorers of a parser: of arcs and labels, and of columns and sentence starts if it predicts them."""
+    """The scorers of a parser: of arcs and labels; of columns, constituents and sentence starts if predicted."""
 
     config: RNGTransformerConfig
     rng_transformer: Any  # the base model
@@ -149,6 +157,7 @@ class ScoringMixin(nn.Module):
         """Adds the scorers."""
         self.decoder = RNGTransformerDecoder(config)
         self.tagger = RNGTransformerTagger(config) if config.columns else None
+        self.constituents = RNGTransformerConstituents(config) if config.constituents else None
         self.segmenter = None
         if config.num_segmentation_layers:
             hidden = nn.Linear(config.hidden_size, config.column_size)

@@ -16,6 +16,7 @@ OF_FAMILIES = {
     "use_swap": "a g2g_transformer: others predict crossing arcs as they are",
     "columns": "a rng_transformer: others predict heads and labels alone",
     "initial_train_file": "a rng_transformer: others read no given trees",
+    "constituents": "a rng_transformer: others do not learn constituents from brackets",
     "teacher": "a rng_transformer: others do not predict all arcs at once",
 }
 
@@ -99,6 +100,13 @@ class ParsingDataArguments(DataArguments):
     )
     initial_validation_file: list[str] | None = option(None, "Initial trees of the validation sentences.")
     initial_test_file: list[str] | None = option(None, "Initial trees of the test sentences.")
+    constituents: list[str] | None = option(
+        None,
+        "Constituency trees to learn too, in brackets. A training sentence of the same words has both; the other "
+        "trees are sentences of their own.",
+    )
+    validation_constituents: list[str] | None = option(None, "Constituency trees of the validation sentences.")
+    test_constituents: list[str] | None = option(None, "Constituency trees of the test sentences.")
     max_tokens: int = option(
         512, "Words of a batch on one device, including padding; pieces, if the encoder reads pieces."
     )
@@ -123,7 +131,12 @@ class ParsingTrainingArguments(RunArguments):
     )
 
 
-def check_options(args: ParsingModelArguments, training_args: ParsingTrainingArguments, settings: dict) -> None:
+def check_options(
+    args: ParsingModelArguments,
+    data_args: ParsingDataArguments,
+    training_args: ParsingTrainingArguments,
+    settings: dict,
+) -> None:
     """Raises `ValueError` for an unknown family, and for options that have no effect here or contradict others."""
     family = family_of(config_class_of(settings.get("model_type", DEFAULT_FAMILY)))
     if family is None or family.objective != "parsing":
@@ -132,6 +145,8 @@ def check_options(args: ParsingModelArguments, training_args: ParsingTrainingArg
         require_option(family, "use_swap")
     if args.columns:
         require_option(family, "columns")
+    if data_args.constituents and not args.model_name_or_path:
+        require_option(family, "constituents")
     if args.use_lexicon and not {"lemma", "upos", "xpos"} <= {*args.columns} and not args.model_name_or_path:
         raise ValueError("--use_lexicon corrects lemmas by their tags: it needs --columns lemma upos xpos")
     _check_new(args)

@@ -8,7 +8,7 @@ from datasets import Dataset
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.hub.locating import resolve_model
-from hf_structure.parsing.loading import load_trained, read_tokenizer
+from hf_structure.parsing.loading import load_trained, read_config, read_tokenizer
 from hf_structure.registration.auto import AutoModelForDependencyParsing
 from hf_structure.text.tokenization import SUBWORD_KINDS, train_subword_tokenizer, train_word_tokenizer
 from hf_structure.training.corpora import words_of
@@ -42,11 +42,11 @@ def load_model(
     args: ParsingModelArguments, settings: dict, tokenizer: PreTrainedTokenizerBase, sentences: Dataset | None
 ) -> PreTrainedModel:
     """Loads a trained parser, or makes a new one, from an encoder or from scratch."""
-    if args.model_name_or_path:
-        return load_trained(
-            args.model_name_or_path, AutoModelForDependencyParsing, "parser", settings, args.trust_remote_code
-        )
     settings = dict(settings)
+    if sentences is not None and "span_labels" in sentences.column_names:
+        settings.setdefault("constituents", values_of(sentences, "span_labels", "constituents", args.min_frequency))
+    if args.model_name_or_path:
+        return _from_trained(args, settings)
     # A new parser is always trained, on some trees.
     trees = cast(Dataset, sentences)
     if args.use_tags:
@@ -66,6 +66,19 @@ def load_model(
     settings["labelled"] = labelled
     config = new_config(cast(str, args.model_type), settings, tokenizer, special=("unk", "pad"))
     return AutoModelForDependencyParsing.from_config(config)
+
+
+def _from_trained(args: ParsingModelArguments, settings: dict) -> PreTrainedModel:
+    """A trained parser. If it has no labels of constituents, it gets new weights to predict those of `settings`."""
+    trust = args.trust_remote_code
+    folder = resolve_model(cast(str, args.model_name_or_path), trust_remote_code=trust)
+    optional = "-"
+    if "constituents" in settings:
+        if getattr(read_config(folder, "parser", trust), "constituents", None):
+            del settings["constituents"]
+        else:
+            optional = "constituents."
+    return load_trained(str(folder), AutoModelForDependencyParsing, "parser", settings, trust, optional)
 
 
 def _from_encoder(

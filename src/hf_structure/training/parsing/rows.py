@@ -15,10 +15,11 @@ from hf_structure.corpora.collators import IGNORE_INDEX
 from hf_structure.corpora.corpus import column_numbers
 from hf_structure.models.abilities import Abilities
 from hf_structure.models.families import family_of
+from hf_structure.models.rng_transformer.configuration_rng_transformer import CHAIN
 from hf_structure.parsing.encoding import encode_beside
 from hf_structure.text.normalization import keep_mask
 from hf_structure.text.tokenization import encode, is_word_level
-from hf_structure.training.corpora import NUMBER, NUMBERS, Corpora
+from hf_structure.training.corpora import NUMBER, NUMBERS, PAIRS, Corpora
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +41,8 @@ def to_rows(
     features |= dict.fromkeys(predicted_columns(config), NUMBERS)
     if config.abilities.segments:
         features["sentence_starts"] = NUMBERS
+    if chains_of(config):
+        features["constituents"] = PAIRS
     return corpora.encode(sentences, partial(encode_sentences, config=config, **options), tokenizer, features)
 
 
@@ -61,6 +64,14 @@ def predicted_columns(config: PreTrainedConfig) -> dict[str, list[str]]:
     if family is None or "columns" not in family.options:
         return {}
     return config.columns or {}
+
+
+def chains_of(config: PreTrainedConfig) -> list[str]:
+    """The labels of constituents, unary chains, that a parser predicts."""
+    family = family_of(config)
+    if family is None or "constituents" not in family.options:
+        return []
+    return config.constituents or []
 
 
 def encode_sentences(
@@ -124,8 +135,14 @@ class RowEncoder:
     def columns(self) -> dict[str, dict[str, int]]:
         return {name: _indices(values) for name, values in predicted_columns(self.config).items()}
 
+    @cached_property
+    def chains(self) -> dict[str, int]:
+        return _indices(chains_of(self.config))
+
     def encode_sentence(self, sentence: Mapping) -> dict:
         heads = sentence["heads"]
+        if heads is None:  # constituents alone
+            heads = [-1] * len(sentence["words"])
         row: dict[str, Any] = {**encode(sentence["words"], self.tokenizer), "heads": heads}
         # The encoders of some parsers read one vector for each word, not the pieces.
         row["length"] = len(row["input_ids"] if self.abilities.max_tokens else heads)
@@ -137,7 +154,22 @@ class RowEncoder:
         if "initial_heads" in sentence:
             row["initial_heads"] = sentence["initial_heads"]
             row["initial_deprels"] = _ids_of(sentence["initial_deprels"], self.labels, heads, IGNORE_INDEX)
+        if self.chains and sentence.get("spans") is not None:
+            row["constituents"] = self._constituents(sentence["spans"], sentence["span_labels"])
+            if sentence["heads"] is None:
+                # `Trainer` normalises by the number of labels: these words are words to learn from, too.
+                row["labels"] = [0] * len(heads)
         return row
+
+    def _constituents(self, spans: Sequence[Sequence[int]], labels: Sequence[str]) -> list[list[int]]:
+        """Start, end and label of each constituent. Of an unknown chain, its first labels that are known are taken."""
+        constituents = []
+        for (start, end), label in zip(spans, labels, strict=True):
+            while label not in self.chains and CHAIN in label:
+                label = label.rpartition(CHAIN)[0]
+            if label in self.chains:
+                constituents.append([start, end, self.chains[label]])
+        return constituents
 
     def encode_paragraph(self, paragraph: Mapping) -> dict:
         """Encodes running text, which has no heads to learn from."""
@@ -154,14 +186,17 @@ class RowEncoder:
     def why_left_out(self, sentence: Mapping, max_length: int | None) -> str | None:
         """The reason why a sentence is left out, or None. A tree that cannot be learned is left out in training."""
         longest = min(max_length or self.config.max_words, self.config.max_words)
-        if sentence["heads"] is None:
+        has_constituents = bool(self.chains) and sentence.get("spans") is not None
+        if sentence["heads"] is None and not has_constituents:
             return "words without a head"
         if len(sentence["words"]) > longest:
             return f"more than {longest} words"
         longest = self.abilities.max_tokens
         if longest and len(encode(sentence["words"], self.tokenizer)["input_ids"]) > longest:
             return f"more than {longest} word pieces"
-        return None if max_length is None else self._why_unusable(sentence["heads"])
+        if max_length is None or sentence["heads"] is None:
+            return None
+        return self._why_unusable(sentence["heads"])
 
     def _why_unusable(self, heads: Sequence[int]) -> str | None:
         family = family_of(self.config)

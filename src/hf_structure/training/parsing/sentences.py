@@ -1,5 +1,7 @@
 """Sentences with trees, read from treebanks in CoNLL-U."""
 
+import logging
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -7,18 +9,24 @@ from itertools import chain, groupby
 from typing import Any, cast
 
 import pyarrow
-from datasets import Dataset, Value, concatenate_datasets
+from datasets import Dataset, Features, Value, concatenate_datasets
 
 from hf_structure.algorithms.word_annotations import features_label, lemma_rule
+from hf_structure.models.rng_transformer.configuration_rng_transformer import CHAIN
+from hf_structure.text.bracket_tree import known_labels
+from hf_structure.text.brackets import read_brackets
 from hf_structure.text.conllu import ConlluSentence, read_conllu
 from hf_structure.text.formats import GRAPH_FORMATS, guess_format
 from hf_structure.text.lexicons import known_lemmas, known_words
-from hf_structure.training.corpora import NUMBERS, STRINGS, Corpora, Reading, words_of
+from hf_structure.training.corpora import NUMBERS, PAIRS, STRINGS, Corpora, Reading, words_of
+
+logger = logging.getLogger(__name__)
 
 TREELESS = {"text": "text", "brackets": "constituency trees", **dict.fromkeys(GRAPH_FORMATS, "dependency graphs")}
 PREDICTED = ("upos", "xpos", "feats", "lemma")
 FEATURES = dict.fromkeys(("words", "deprels", "tags", *PREDICTED), STRINGS)
 FEATURES |= {"heads": NUMBERS, "treebank": Value("string")}
+CONSTITUENTS = {"spans": PAIRS, "span_labels": STRINGS}
 
 
 def read_words(path: str, treebank: str | None = None) -> Iterator[dict]:
@@ -81,3 +89,46 @@ def with_initial_trees(sentences: Dataset, files: Sequence[str] | None, corpora:
             raise ValueError(f"{', '.join(files)}: sentence {number} has other words, or no heads")
     columns = {"heads": "initial_heads", "deprels": "initial_deprels"}
     return concatenate_datasets([sentences, trees.select_columns(list(columns)).rename_columns(columns)], axis=1)
+
+
+def read_constituents(path: str) -> Iterator[dict]:
+    """Streams the sentences of a file of brackets with their labelled constituents, without functions and traces."""
+    for brackets in read_brackets(path, unescape=True):
+        tree = brackets.remove_traces()
+        if tree is None:
+            continue
+        chains = unary_chains(tree.strip_functions().spans())
+        words = [word for word, _ in tree.leaves()]
+        constituents = {"spans": list(chains), "span_labels": list(chains.values())}
+        yield dict.fromkeys(FEATURES) | {"words": words} | constituents
+
+
+def unary_chains(spans: Iterable[tuple[int, int, str]]) -> dict[tuple[int, int], str]:
+    """The label of each span; several constituents of one span, outer ones first, have one label."""
+    chains: dict[tuple[int, int], str] = {}
+    for start, end, label in spans:
+        outer = chains.get((start, end))
+        chains[start, end] = label if outer is None else f"{outer}{CHAIN}{label}"
+    return chains
+
+
+def with_constituents(sentences: Dataset, files: Sequence[str] | None, corpora: Corpora) -> Dataset:
+    """
+    Adds the constituents of the sentences that the files have trees of, in the order of both, and the sentences that
+    only the files have.
+    """
+    if not files:
+        return sentences
+    trees = corpora.read(files, Reading(read_constituents, FEATURES | CONSTITUENTS))
+    indices = defaultdict(deque)
+    for index, words in enumerate(words_of(trees)):
+        indices[tuple(words)].append(index)
+    found = [indices[words].popleft() if indices[words] else None for words in map(tuple, words_of(sentences))]
+    rest = sorted(chain.from_iterable(indices.values()))
+    if all(known_labels(labels) is None for labels in trees["span_labels"]):
+        raise ValueError(f"{', '.join(files)}: no labels of constituents, as in (S (NP the dog) (VP barks))")
+    logger.info("%d sentences have constituents too, %d these alone", len(found) - found.count(None), len(rest))
+    values = cast(dict, trees.select_columns(list(CONSTITUENTS))[:])
+    added = {name: [None if index is None else values[name][index] for index in found] for name in CONSTITUENTS}
+    sentences = concatenate_datasets([sentences, Dataset.from_dict(added, Features(CONSTITUENTS))], axis=1)
+    return concatenate_datasets([sentences, trees.select(rest)])

@@ -3,13 +3,15 @@
 import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from transformers import PreTrainedModel
 
 from hf_structure.corpora.collators import pad_words
+from hf_structure.metrics.evalb import bracket_counts
 from hf_structure.models.abilities import abilities_of
+from hf_structure.models.rng_transformer.configuration_rng_transformer import CHAIN
 from hf_structure.text.files import new_file
 from hf_structure.training.comparison import markdown_table
 from hf_structure.training.distillation import Teacher
@@ -21,13 +23,22 @@ logger = logging.getLogger(__name__)
 SEGMENTER_INPUTS = ("input_ids", "attention_mask", "word_ids", "form_ids", "treebank_ids")
 
 
+class Counts(NamedTuple):
+    """Sums over the evaluated sentences."""
+
+    words: torch.Tensor  # (treebanks, 2, 3 + len(predicted)): of `_count_words`, by the sentence's treebank
+    starts: torch.Tensor  # (3,): predicted, true and correctly predicted sentence starts in running text
+    brackets: torch.Tensor  # (3,): correctly predicted, predicted and true constituents
+
+
 class ParsingTrainer(ScoringTrainer):
     """
     Trainer of supervised dependency parsers ([`G2GTransformerForParsing`]).
 
     Evaluation gives `uas` and `las` of greedy parses over all words, `uas_no_punct` and `las_no_punct` without
     punctuation, and the accuracy of each further predicted column under its name. LAS is omitted for a model without
-    labels. Running text adds `sentence_starts_f1`, the F1 of sentence boundaries.
+    labels. Running text adds `sentence_starts_f1`, the F1 of sentence boundaries, and constituency trees
+    `constituents_f1`, the F1 of labelled constituents without punctuation.
 
     For a data set of several treebanks (the column `treebank` names them), `mean_uas`, `mean_las` and so on are means
     over treebanks. The scores of each treebank are logged in percent, and written to the output folder as the table
@@ -79,9 +90,9 @@ class ParsingTrainer(ScoringTrainer):
     def scores(self, model, dataset) -> dict[str, float]:
         predicted = self.data_collator.predicted
         treebanks = treebanks_of(dataset)[0] if "treebank" in dataset.column_names else [""]
-        counts, starts = self._count_all(model, dataset, treebanks, predicted)
-        totals = torch.tensor(self._sum_over_processes(counts.flatten().tolist()), dtype=torch.float64)
-        totals = totals.view_as(counts)  # (treebanks, 2, 3 + len(predicted))
+        counts = self._count_all(model, dataset, treebanks, predicted)
+        totals = torch.tensor(self._sum_over_processes(counts.words.flatten().tolist()), dtype=torch.float64)
+        totals = totals.view_as(counts.words)
         metrics = self._word_scores(totals.sum(0), model.config.labelled)
         self.treebank_scores = {}
         if len(treebanks) > 1:
@@ -89,31 +100,37 @@ class ParsingTrainer(ScoringTrainer):
                 self.treebank_scores[treebank] = self._word_scores(own, model.config.labelled)
             scores = self.treebank_scores.values()
             metrics |= {f"mean_{name}": sum(each[name] for each in scores) / len(scores) for name in metrics}
-        found, true, correct = self._sum_over_processes(starts.tolist())
+        found, true, correct = self._sum_over_processes(counts.starts.tolist())
         if true:
             metrics["sentence_starts_f1"] = 2 * correct / (found + true)
+        correct, found, true = self._sum_over_processes(counts.brackets.tolist())
+        if true:
+            metrics["constituents_f1"] = 2 * correct / (found + true)
         return metrics
 
-    def _count_all(
-        self, model, dataset, treebanks: Sequence[str], predicted: Sequence[str]
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """
-        Sums [`_count_words`] over the sentences of each treebank that this process evaluates, `(treebanks, 2, 3 +
-        len(predicted))`, and [`_count_starts`] over its running text, `(3,)`.
-        """
+    def _count_all(self, model, dataset, treebanks: Sequence[str], predicted: Sequence[str]) -> "Counts":
+        """Counts what this process evaluates."""
         numbers = {treebank: number for number, treebank in enumerate(treebanks)}
-        sums = torch.zeros(len(treebanks), 2, 3 + len(predicted), dtype=torch.float64)
-        starts = torch.zeros(3, dtype=torch.float64)
+        counts = Counts(
+            torch.zeros(len(treebanks), 2, 3 + len(predicted), dtype=torch.float64),
+            torch.zeros(3, dtype=torch.float64),
+            torch.zeros(3, dtype=torch.float64),
+        )
         for examples in self._batches(dataset):
             # Running text has no trees: only its sentence starts are counted.
             running = [example for example in examples if example.get("sentence_starts") is not None]
             if running:
-                starts += self._count_starts(model, running)
+                counts.starts.add_(self._count_starts(model, running))
             trees = [example for example in examples if example.get("sentence_starts") is None]
             if trees:
                 rows = torch.tensor([numbers[example.get("treebank", "")] for example in trees])
-                sums.index_add_(0, rows, self._count_words(model, trees, predicted))
-        return sums, starts
+                batch: dict[str, Any] = self._prepare_inputs(self.data_collator(trees))
+                gold = {name: batch.pop(name, None) for name in ("heads", "labels", "columns", "constituents")}
+                parsed: Any = model.decode(**batch)
+                counts.words.index_add_(0, rows, self._count_words(trees, gold, parsed, predicted))
+                if parsed.spans is not None:
+                    counts.brackets.add_(count_brackets(trees, parsed, model.config))
+        return counts
 
     def evaluate_set(self, dataset, prefix: str) -> dict[str, float]:
         metrics = super().evaluate_set(dataset, prefix)
@@ -137,23 +154,21 @@ class ParsingTrainer(ScoringTrainer):
                 metrics |= dict(zip(self.data_collator.predicted, columns, strict=True))
         return metrics
 
-    def _count_words(self, model, examples: list[dict], predicted: Sequence[str]) -> torch.Tensor:
+    def _count_words(
+        self, examples: list[dict], gold: dict[str, Any], parsed: Any, predicted: Sequence[str]
+    ) -> torch.Tensor:
         """
         Counts of shape `(B, 2, 3 + len(predicted))`: words, correct heads, correct heads with labels, and correct
         values of each column in each sentence; over all words, then without punctuation.
         """
-        batch: dict[str, Any] = self._prepare_inputs(self.data_collator(examples))
-        heads = batch.pop("heads")
-        labels = batch.pop("labels")
-        columns = batch.pop("columns", {})
-        parsed = model.decode(**batch)
+        heads = gold["heads"]
         is_word = heads >= 0
         has_head = parsed.heads[:, 0] == heads  # (B, n)
         has_label = has_head
         if "labels" in parsed.columns:
-            has_label = has_head & (parsed.columns["labels"][:, 0] == labels)
+            has_label = has_head & (parsed.columns["labels"][:, 0] == gold["labels"])
         best = [parsed.columns[name][:, 0].reshape(*heads.shape, -1)[..., 0] for name in predicted]  # each (B, n)
-        has_value = [values == columns[name] for values, name in zip(best, predicted, strict=True)]
+        has_value = [values == gold["columns"][name] for values, name in zip(best, predicted, strict=True)]
         counted = [is_word, *(is_word & right for right in (has_head, has_label, *has_value))]
         counted = torch.stack(counted, dim=1).cpu()  # (B, 3 + len(predicted), n)
         is_punctuation = pad_words([example["punctuation"] for example in examples], 0).bool().unsqueeze(1)
@@ -167,6 +182,22 @@ class ParsingTrainer(ScoringTrainer):
         true = batch["sentence_starts"]
         found = (model.sentence_starts(**inputs) > 0.5) & (true >= 0)
         return torch.stack([found.sum(), (true == 1).sum(), (found & (true == 1)).sum()]).cpu()  # (3,)
+
+
+def count_brackets(examples: list[dict], parsed: Any, config: Any) -> torch.Tensor:
+    """Counts `(3,)` of the correct, predicted and true constituents of the sentences that have some."""
+    total = torch.zeros(3, dtype=torch.float64)
+    for example, spans, labels in zip(examples, parsed.spans.tolist(), parsed.span_labels.tolist(), strict=True):
+        if example.get("constituents") is None:
+            continue
+        gold = []
+        for start, end, chain in example["constituents"]:
+            gold += [(start, end, label) for label in config.constituents[chain].split(CHAIN)]
+        pairs = zip(spans, labels, strict=True)
+        found = [(start, end, config.span_labels[label]) for (start, end), label in pairs if start >= 0]
+        counts = bracket_counts(found, gold, [not mark for mark in example["punctuation"]])
+        total += torch.tensor([counts.matched, counts.predicted, counts.gold])
+    return total
 
 
 def treebank_table(scores: dict[str, dict[str, float]]) -> str:

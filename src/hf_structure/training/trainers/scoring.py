@@ -96,7 +96,7 @@ class ScoringTrainer(TokenBudgetTrainer):
         an evaluation, so that gathering in each pass, which needs all processes, would hang.
         """
         model: Any = self.accelerator.unwrap_model(self.model)
-        if not isinstance(model, FSDPModule):
+        if FSDPModule not in type(model).__mro__:
             return model
         plain: Any = next(each for each in type(model).__mro__ if not issubclass(each, FSDPModule))
         with self.args.device:

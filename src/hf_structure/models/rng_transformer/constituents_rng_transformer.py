@@ -1,0 +1,109 @@
+"""
+Labelled constituents of a sentence, from the vectors of its words.
+
+Shapes: B sentences, n words of the longest, D hidden_size, S = n (n + 1) / 2 spans of n words, C labels of
+constituents (unary chains), H constituent_size, m constituents of the longest tree.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pad_sequence
+
+from hf_structure.algorithms.chart import (
+    all_spans,
+    chart_log_partition,
+    chart_log_prob,
+    constituent_marginals,
+    span_index,
+)
+from hf_structure.algorithms.cky import best_constituents
+from hf_structure.models.rng_transformer.configuration_rng_transformer import CHAIN, RNGTransformerConfig
+from hf_structure.modules.dropout import Dropout
+
+
+class ConstituencyTrees(NamedTuple):
+    """The best trees of a batch of sentences. Constituents are outermost first; each of a unary chain has its own."""
+
+    spans: torch.Tensor  # (B, m, 2): half-open, in words from 0; -1 for padding
+    labels: torch.Tensor  # (B, m): ids of `config.span_labels`; -1 for padding
+    probs: torch.Tensor  # (B, m): of each constituent, over all trees; 0 for padding
+    log_probs: torch.Tensor  # (B,): of the trees
+
+
+class RNGTransformerConstituents(nn.Module):
+    """
+    Scores of labelled spans by the words at their boundaries, and the distribution over trees that they define:
+
+        s(l | i, j) = w_l ReLU(U [h_i; h_i+1] + V [h_j; h_j+1] + b) + c_l    label l of the words i + 1 to j
+        p(tree) = exp(sum of its constituents' scores) / Z
+
+    with h_0 the vector of the root, and zero for the word after the last one. See
+    [`~hf_structure.algorithms.chart`] for Z.
+    """
+
+    def __init__(self, config: RNGTransformerConfig):
+        super().__init__()
+        self.start = nn.Linear(2 * config.hidden_size, config.constituent_size)
+        self.end = nn.Linear(2 * config.hidden_size, config.constituent_size, bias=False)
+        self.label = nn.Linear(config.constituent_size, len(config.constituents or ()))
+        self.dropout = Dropout(config.decoder_dropout)
+        numbers = {label: number for number, label in enumerate(config.span_labels)}
+        self.chains = [[numbers[label] for label in chain.split(CHAIN)] for chain in config.constituents or ()]
+
+    def forward(self, vectors: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """Scores `(B, S, C)` of all spans, from vectors `(B, n + 1, D)` of the root and the words."""
+        n = vectors.shape[1] - 1
+        is_padding = torch.arange(n + 1, device=vectors.device) > lengths.unsqueeze(1)  # (B, n + 1)
+        vectors = self.dropout(vectors.masked_fill(is_padding.unsqueeze(2), 0.0))
+        boundaries = torch.cat([vectors, nn.functional.pad(vectors[:, 1:], (0, 0, 0, 1))], dim=2)  # (B, n + 1, 2 D)
+        starts, ends = all_spans(n).to(vectors.device).unbind(1)
+        hidden = self.start(boundaries)[:, starts] + self.end(boundaries)[:, ends]  # (B, S, H)
+        return self.label(hidden.relu()).float()
+
+    def loss(self, vectors: torch.Tensor, constituents: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """
+        Sum of -log p of the trees of constituents `(B, m, 3)` (start, end, label), -1 for padding. Sentences without
+        constituents have no tree to learn.
+        """
+        rows = (constituents[..., 0] >= 0).any(1)
+        if not rows.any():
+            return vectors.new_zeros(())
+        scores = self(vectors[rows], lengths[rows])
+        labels = gold_labels(constituents[rows], scores.shape[1])
+        return -chart_log_prob(scores, labels, lengths[rows]).sum().to(scores.dtype)
+
+    def decode(self, vectors: torch.Tensor, lengths: torch.Tensor) -> ConstituencyTrees:
+        """The best tree of each sentence, with exact probabilities, from vectors `(B, n + 1, D)`."""
+        scores = self(vectors, lengths)
+        best = best_constituents(scores, lengths)
+        marginals = constituent_marginals(scores, lengths)
+        log_probs = best.scores[:, 0] - chart_log_partition(scores, lengths)
+        n = int(lengths.max())
+        sentences = []
+        for row, (spans, labels) in enumerate(zip(best.spans[:, 0].tolist(), best.labels[:, 0].tolist(), strict=True)):
+            tree = []
+            for (start, end), chain in zip(spans, labels, strict=True):
+                if start >= 0:
+                    probability = marginals[row, span_index(start, end, n), chain].item()
+                    tree += [(start, end, label, probability) for label in self.chains[chain]]
+            sentences.append(torch.tensor(tree, dtype=torch.float64).view(-1, 4))  # (m, 4)
+        padded = pad_sequence(sentences, batch_first=True, padding_value=-1).to(scores.device)  # (B, m, 4)
+        spans, labels, probs = padded.split([2, 1, 1], dim=2)
+        return ConstituencyTrees(
+            spans.long(),
+            labels.squeeze(2).long(),
+            probs.squeeze(2).clamp(0, 1).float(),
+            log_probs.clamp(max=0).float(),
+        )
+
+
+def gold_labels(constituents: torch.Tensor, num_spans: int) -> torch.Tensor:
+    """The label of each span, `(B, S)`, -1 for none, of constituents `(B, m, 3)`; -1 for padding."""
+    n = int((2 * num_spans) ** 0.5)
+    starts, ends, labels = constituents.unbind(2)
+    # Padding is written to one more span, which is cut off.
+    indices = torch.where(starts >= 0, span_index(starts, ends, n), num_spans)  # (B, m)
+    spans = labels.new_full((len(labels), num_spans + 1), -1)
+    return spans.scatter(1, indices, labels)[:, :num_spans]  # (B, S)

@@ -1,0 +1,188 @@
+"""The chart against enumeration of all labelled trees, n-ary, with labels."""
+
+from itertools import product
+
+import pytest
+import torch
+
+from hf_structure.algorithms.chart import (
+    all_spans,
+    chart_log_partition,
+    chart_log_prob,
+    constituent_marginals,
+    num_words,
+    span_index,
+    tree_scores,
+)
+from hf_structure.algorithms.cky import best_constituents
+
+INF = torch.inf
+
+
+def forests(start, end, least):
+    """All sequences of `least` or more constituents and bare words that cover the words from `start` to `end`."""
+    if start == end:
+        if least <= 0:
+            yield frozenset()
+        return
+    for first in range(start + 1, end + (least < 2)):
+        for tree, rest in product(bracketings(start, first), forests(first, end, least - 1)):
+            yield tree | rest
+
+
+def bracketings(start, end):
+    """All constituents from `start` to `end` with what is in them, and a bare word: sets of spans."""
+    if end - start == 1:
+        yield frozenset()
+        yield frozenset([(start, end)])
+        return
+    for children in forests(start, end, 2):
+        yield children | {(start, end)}
+
+
+def enumerate_trees(n, num_labels):
+    """All labelled trees of `n` words, as label indices over all spans, -1 for none."""
+    trees = []
+    for spans in bracketings(0, n):
+        for labels in product(range(num_labels), repeat=len(spans)):
+            tree = torch.full((n * (n + 1) // 2,), -1)
+            for (start, end), label in zip(spans, labels, strict=True):
+                tree[span_index(start, end, n)] = label
+            trees.append(tree)
+    trees = torch.stack(trees)
+    assert len(trees.unique(dim=0)) == len(trees)
+    return trees
+
+
+def random_scores(n, num_labels, batch=3, forbidden=0.0, spread=3.0, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    shape = (batch, n * (n + 1) // 2, num_labels)
+    scores = spread * torch.randn(shape, generator=generator, dtype=torch.float64)
+    return scores.masked_fill(torch.rand(shape, generator=generator) < forbidden, -INF)
+
+
+def values_of(scores, trees):
+    """Scores of all trees by the definition, (batch, trees)."""
+    chosen = [scores[:, tree >= 0].gather(2, tree[tree >= 0].expand(len(scores), -1).unsqueeze(2)) for tree in trees]
+    return torch.stack([values.sum((1, 2)) for values in chosen], dim=1)
+
+
+def full(scores):
+    return torch.full((len(scores),), num_words(scores.shape[1]))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5, 9])
+def test_packing_of_spans(n):
+    spans = all_spans(n)
+    assert len({tuple(span) for span in spans.tolist()}) == n * (n + 1) // 2 == len(spans)
+    assert num_words(len(spans)) == n
+    assert span_index(spans[:, 0], spans[:, 1], n).tolist() == list(range(len(spans)))
+    assert spans.tolist() == sorted(spans.tolist(), key=lambda span: (span[1] - span[0], span[0]))
+
+
+@pytest.mark.parametrize(("n", "num_labels"), [(1, 2), (2, 3), (3, 2), (4, 2), (5, 1), (6, 1)])
+@pytest.mark.parametrize("forbidden", [0.0, 0.4])
+def test_sums_against_enumeration(n, num_labels, forbidden):
+    scores = random_scores(n, num_labels, forbidden=forbidden, seed=n).requires_grad_()
+    trees = enumerate_trees(n, num_labels)
+    values = values_of(scores.detach(), trees)
+    probabilities = values.softmax(1).nan_to_num(0)
+    marginals = torch.zeros_like(scores)
+    for label in range(num_labels):
+        marginals[:, :, label] = probabilities @ (trees == label).double()
+    log_partition = chart_log_partition(scores, full(scores))
+    torch.testing.assert_close(log_partition.detach(), values.logsumexp(1), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(constituent_marginals(scores, full(scores)), marginals, rtol=1e-9, atol=1e-12)
+    (gradient,) = torch.autograd.grad(log_partition.sum(), scores)
+    torch.testing.assert_close(gradient, marginals, rtol=1e-9, atol=1e-12)
+    if not forbidden:
+        chosen = trees[torch.tensor([0, len(trees) // 2, len(trees) - 1])]
+        expected = values.log_softmax(1)[range(3), [0, len(trees) // 2, len(trees) - 1]]
+        torch.testing.assert_close(chart_log_prob(scores, chosen, full(scores)).detach(), expected)
+
+
+@pytest.mark.parametrize(("n", "num_labels"), [(1, 2), (2, 3), (3, 2), (4, 2), (5, 1), (6, 1)])
+@pytest.mark.parametrize("forbidden", [0.0, 0.4])
+@pytest.mark.parametrize("k", [1, 2, 7])
+def test_best_trees_against_enumeration(n, num_labels, forbidden, k):
+    scores = random_scores(n, num_labels, forbidden=forbidden, seed=10 + n)
+    trees = enumerate_trees(n, num_labels)
+    expected = values_of(scores, trees).sort(1, descending=True).values[:, :k]
+    expected = torch.nn.functional.pad(expected, (0, k - expected.shape[1]), value=-INF)
+    found = best_constituents(scores, full(scores), k)
+    torch.testing.assert_close(found.scores, expected)
+    for row, rank in product(range(len(scores)), range(k)):
+        labels = found.labels[row, rank]
+        tree = torch.full((scores.shape[1],), -1)
+        for (start, end), label in zip(found.spans[row, rank].tolist(), labels.tolist(), strict=True):
+            if label >= 0:
+                tree[span_index(start, end, n)] = label
+        if found.scores[row, rank] > -INF:
+            assert (tree == trees).all(1).any()
+            torch.testing.assert_close(tree_scores(scores[row : row + 1], tree[None])[0], found.scores[row, rank])
+        else:
+            assert (labels == -1).all()
+    different = {str(tree) for tree in zip(found.spans[0].tolist(), found.labels[0].tolist(), strict=True)}
+    assert len(different) >= (found.scores[0] > -INF).sum()
+
+
+def test_constituents_are_in_preorder():
+    spans = best_constituents(random_scores(8, 2), torch.tensor([8, 8, 8])).spans[:, 0]
+    for sentence in spans.tolist():
+        present = [tuple(span) for span in sentence if span[0] >= 0]
+        assert present[0] == (0, 8)
+        assert present == sorted(present, key=lambda span: (span[0], -span[1]))
+
+
+def test_shorter_sentences_are_as_alone():
+    n, lengths = 6, torch.tensor([6, 4, 1, 0])
+    scores = random_scores(n, 3, batch=4)
+    together = chart_log_partition(scores, lengths)
+    marginals = constituent_marginals(scores, lengths)
+    best = best_constituents(scores, lengths, 3)
+    spans = all_spans(n)
+    for row, length in enumerate(lengths.tolist()):
+        inside = spans[:, 1] <= length
+        alone = scores[row : row + 1, inside]
+        torch.testing.assert_close(together[row], chart_log_partition(alone, lengths[row : row + 1])[0])
+        torch.testing.assert_close(marginals[row, inside], constituent_marginals(alone, lengths[row : row + 1])[0])
+        assert not marginals[row, ~inside].any()
+        by_itself = best_constituents(alone, lengths[row : row + 1], 3)
+        size = by_itself.labels.shape[2]
+        assert best.labels[row, :, :size].equal(by_itself.labels[0])
+        assert best.spans[row, :, :size].equal(by_itself.spans[0])
+        torch.testing.assert_close(best.scores[row], by_itself.scores[0])
+
+
+def test_gradient_by_finite_differences():
+    scores = random_scores(5, 3, batch=2).requires_grad_()
+    lengths = torch.tensor([5, 3])
+    assert torch.autograd.gradcheck(lambda values: chart_log_partition(values, lengths), scores)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_other_dtypes_are_computed_in_float64(dtype):
+    scores = random_scores(5, 3).to(dtype).requires_grad_()
+    value = chart_log_partition(scores, full(scores))
+    torch.testing.assert_close(value, chart_log_partition(scores.double(), full(scores)))
+    value.sum().backward()
+    assert scores.grad.dtype == dtype
+
+
+def test_long_sentence():
+    n = 200
+    scores = random_scores(n, 4, batch=1, spread=10.0)
+    lengths = torch.tensor([n])
+    best = best_constituents(scores, lengths)
+    log_partition = chart_log_partition(scores, lengths)
+    assert best.scores[0, 0] < log_partition[0] < torch.inf
+    marginals = constituent_marginals(scores, lengths)
+    assert marginals.max() <= 1 + 1e-9
+    assert marginals[0, span_index(0, n, n)].sum() == pytest.approx(1)
+
+
+def test_unusable_scores():
+    with pytest.raises(ValueError, match="NaN"):
+        best_constituents(torch.full((1, 3, 2), torch.nan), torch.tensor([2]))
+    with pytest.raises(ValueError, match="at least 1"):
+        best_constituents(torch.zeros(1, 3, 2), torch.tensor([2]), 0)
