@@ -9,7 +9,7 @@ from hf_structure.algorithms.chart import (
     all_spans,
     chart_log_partition,
     chart_log_prob,
-    constituent_marginals,
+    chart_sums,
     num_words,
     span_index,
     tree_scores,
@@ -92,7 +92,7 @@ def test_sums_against_enumeration(n, num_labels, forbidden):
         marginals[:, :, label] = probabilities @ (trees == label).double()
     log_partition = chart_log_partition(scores, full(scores))
     torch.testing.assert_close(log_partition.detach(), values.logsumexp(1), rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(constituent_marginals(scores, full(scores)), marginals, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(chart_sums(scores, full(scores))[1], marginals, rtol=1e-9, atol=1e-12)
     (gradient,) = torch.autograd.grad(log_partition.sum(), scores)
     torch.testing.assert_close(gradient, marginals, rtol=1e-9, atol=1e-12)
     if not forbidden:
@@ -138,14 +138,14 @@ def test_shorter_sentences_are_as_alone():
     n, lengths = 6, torch.tensor([6, 4, 1, 0])
     scores = random_scores(n, 3, batch=4)
     together = chart_log_partition(scores, lengths)
-    marginals = constituent_marginals(scores, lengths)
+    marginals = chart_sums(scores, lengths)[1]
     best = best_constituents(scores, lengths, 3)
     spans = all_spans(n)
     for row, length in enumerate(lengths.tolist()):
         inside = spans[:, 1] <= length
         alone = scores[row : row + 1, inside]
         torch.testing.assert_close(together[row], chart_log_partition(alone, lengths[row : row + 1])[0])
-        torch.testing.assert_close(marginals[row, inside], constituent_marginals(alone, lengths[row : row + 1])[0])
+        torch.testing.assert_close(marginals[row, inside], chart_sums(alone, lengths[row : row + 1])[1][0])
         assert not marginals[row, ~inside].any()
         by_itself = best_constituents(alone, lengths[row : row + 1], 3)
         size = by_itself.labels.shape[2]
@@ -176,7 +176,7 @@ def test_long_sentence():
     best = best_constituents(scores, lengths)
     log_partition = chart_log_partition(scores, lengths)
     assert best.scores[0, 0] < log_partition[0] < torch.inf
-    marginals = constituent_marginals(scores, lengths)
+    marginals = chart_sums(scores, lengths)[1]
     assert marginals.max() <= 1 + 1e-9
     assert marginals[0, span_index(0, n, n)].sum() == pytest.approx(1)
 

@@ -55,7 +55,7 @@ def test_options_of_parsers():
         config: set(FAMILIES[config.model_type].options) for config in (G2GTransformerConfig, RNGTransformerConfig)
     }
     assert options[G2GTransformerConfig] == {"use_swap"}
-    assert options[RNGTransformerConfig] == {"columns", "treebanks", "initial_train_file", "teacher"}
+    assert options[RNGTransformerConfig] == {"columns", "treebanks", "constituents", "initial_train_file", "teacher"}
 
 
 @pytest.mark.parametrize("name", STRUCTURED)

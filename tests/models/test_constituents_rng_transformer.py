@@ -6,7 +6,7 @@ from huggingface_hub.errors import StrictDataclassError
 from test_modeling_rng_transformer import PIECES, decode, tiny_config, tiny_model
 
 from hf_structure import RNGTransformerForParsing
-from hf_structure.algorithms.chart import all_spans, chart_log_prob, constituent_marginals, span_index
+from hf_structure.algorithms.chart import all_spans, chart_log_prob, chart_sums, span_index
 from hf_structure.models.rng_transformer.constituents_rng_transformer import RNGTransformerConstituents, gold_labels
 
 CHAINS = ["NP", "S+VP", "VP"]
@@ -109,7 +109,7 @@ def test_trees_and_their_probabilities():
         sentences, _ = model.read_words(**PIECES)
         scores, _, _ = model._refine(sentences, None, "tree", model.config.num_rounds)
         span_scores = model.constituents(scores.vectors, sentences.lengths)
-    marginals = constituent_marginals(span_scores, sentences.lengths)
+    marginals = chart_sums(span_scores, sentences.lengths)[1]
     names = model.config.span_labels
     for row in range(2):
         tree = torch.full((1, 15), -1)

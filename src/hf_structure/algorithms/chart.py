@@ -77,16 +77,18 @@ def tree_scores(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return chosen.masked_fill(labels < 0, 0.0).sum(1)
 
 
-def constituent_marginals(scores: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+def chart_sums(scores: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Probability of each labelled constituent, over all trees: the gradient of [`chart_log_partition`], whose arguments
-    it has.
+    [`chart_log_partition`], whose arguments it has, with its gradient: the probability of each labelled constituent
+    over all trees. Not differentiable.
 
     Returns:
-        `torch.Tensor` of shape `(batch, S, labels)`, float64; zero for a sentence without a tree.
+        `torch.Tensor`s of shapes `(batch,)` and `(batch, S, labels)`, float64; the probabilities are zero for a
+        sentence without a tree.
     """
     scores = double(scores.detach())
-    return _outside(scores, lengths, _inside(scores))
+    chart = _inside(scores)
+    return _root(chart, lengths), _outside(scores, lengths, chart)
 
 
 class _Chart(NamedTuple):
@@ -124,6 +126,11 @@ def _inside(scores: torch.Tensor) -> _Chart:
     return chart
 
 
+def _root(chart: _Chart, lengths: torch.Tensor) -> torch.Tensor:
+    """Log Z of each sentence, `(batch,)`."""
+    return chart.right[torch.arange(len(lengths), device=lengths.device), lengths, lengths]
+
+
 def _outside(scores: torch.Tensor, lengths: torch.Tensor, chart: _Chart) -> torch.Tensor:
     """
     Marginals, from the widest spans to the words: a span that is used with probability p hands p over to its parts, in
@@ -134,7 +141,7 @@ def _outside(scores: torch.Tensor, lengths: torch.Tensor, chart: _Chart) -> torc
     use_left = torch.zeros_like(chart.left)
     use_right = torch.zeros_like(chart.right)
     sentences = torch.arange(len(scores), device=scores.device)
-    has_tree = chart.right[sentences, lengths, lengths] > -torch.inf
+    has_tree = _root(chart, lengths) > -torch.inf
     use_right[sentences, lengths, lengths] = has_tree.to(scores.dtype)
     with_none = torch.nn.functional.pad(scores, (1, 0))  # (batch, S, 1 + labels)
     end = scores.shape[1]
@@ -165,7 +172,7 @@ class _LogPartition(torch.autograd.Function):
     def forward(ctx, scores: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         chart = _inside(scores)
         ctx.save_for_backward(scores, lengths, chart.left, chart.right, *chart.split)
-        return chart.right[torch.arange(len(scores), device=scores.device), lengths, lengths]
+        return _root(chart, lengths)
 
     @staticmethod
     def backward(ctx, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:

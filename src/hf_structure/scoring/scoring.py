@@ -54,7 +54,7 @@ from hf_structure.scoring.expectations import (
 )
 from hf_structure.scoring.masked_scoring import encode_masked, pseudo_log_probs, special_ends, split_sentence
 from hf_structure.text.reading import read_source
-from hf_structure.text.sentences import EmptySentenceError, LongSentenceError, Sentence, read_batch
+from hf_structure.text.sentences import EmptySentenceError, LongSentenceError, Sentence, SentenceError, read_batch
 from hf_structure.text.tokenization import encode_subwords, encode_text, number_words
 from hf_structure.text.words import find_words
 
@@ -241,7 +241,8 @@ def score(
     items = [batch] if isinstance(batch, str) else batch
     encode = partial(_encode, encode=scorer.encode, model=model)
     tried = encode_all(((item, {}) for item in items), encode, skipped_errors(skip_long, skip_empty))
-    encoded = cast(list[dict[str, Any] | None], list(tried))  # no errors: they are raised
+    # Errors stand for skipped sentences.
+    encoded = [None if isinstance(one, SentenceError) else one for one in tried]
     scores = _score_encoded(encoded, scorer, max_tokens, progress)
     return scores[0] if isinstance(batch, str) else scores
 

@@ -13,9 +13,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from hf_structure.algorithms.chart import (
     all_spans,
-    chart_log_partition,
     chart_log_prob,
-    constituent_marginals,
+    chart_sums,
     span_index,
 )
 from hf_structure.algorithms.cky import best_constituents
@@ -78,8 +77,8 @@ class RNGTransformerConstituents(nn.Module):
         """The best tree of each sentence, with exact probabilities, from vectors `(B, n + 1, D)`."""
         scores = self(vectors, lengths)
         best = best_constituents(scores, lengths)
-        marginals = constituent_marginals(scores, lengths)
-        log_probs = best.scores[:, 0] - chart_log_partition(scores, lengths)
+        log_partition, marginals = chart_sums(scores, lengths)
+        log_probs = best.scores[:, 0] - log_partition
         n = int(lengths.max())
         sentences = []
         for row, (spans, labels) in enumerate(zip(best.spans[:, 0].tolist(), best.labels[:, 0].tolist(), strict=True)):
