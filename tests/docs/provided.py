@@ -159,8 +159,8 @@ FILES: dict[Callable[[Path], object], str] = {
     lambda path: path.write_text("".join(f"{line}\n" for line in 5 * LINES)): (
         "1000000.txt runs/curve/texts/10000000.txt"
     ),
-    lambda path: path.write_text(BRACKETS): "gold.mrg test.mrg dev.mrg a.mrg b.mrg",
-    lambda path: path.write_text(BRACKETS * 3): "train.mrg",
+    lambda path: path.write_text(BRACKETS): "gold.mrg test.mrg dev.mrg a.mrg b.mrg system.mrg gum_const-dev.mrg",
+    lambda path: path.write_text(BRACKETS * 3): "train.mrg gum_const-train.mrg",
     lambda path: path.write_text(SDP): "gold.sdp",
     lambda path: path.write_text(WIKITEXT): "wiki.valid.tokens",
     lambda path: path.write_text(json.dumps(CIRCUITS)): (
@@ -207,6 +207,7 @@ MODELS = {
         "runs/fast-compact-2 runs/fast-3a runs/fast-3b runs/fast-3c runs/rngt-en model_cards/rngt-multilingual "
         "runs/multilingual"
     ),
+    "constituents": "runs/constituents",
     "tagged_g2g_transformer": "runs/tagged",
     "g2g_transformer": (
         "runs/g2gt-en-ewt runs/table2/G2G-seed2 runs/table2/DepTr-seed2 runs/table2/DepTr+CH-seed2 "
@@ -238,6 +239,9 @@ def make(folder: Path, request: pytest.FixtureRequest) -> Path:
             columns={"upos": ["NOUN"], "xpos": ["NN"], "feats": ["NOUN _"], "lemma": ["lower-0+"]},
             treebanks=["ewt", "gum"],
             num_segmentation_layers=1,
+        ),
+        "constituents": new_rng_transformer(
+            folder / "runs/constituents", words, constituents=["NP", "S+VP", "VP"], constituent_size=8
         ),
         "pushdown": new_pushdown(folder / "runs/pushdown", subwords),
         "transformer_grammar": new_transformer_grammar(folder / "runs/million/tg-seed1", subwords),

@@ -39,7 +39,9 @@ def test_help_begins_with_our_options(name, monkeypatch, capsys):
 
 def script_of(config: Path) -> str:
     families = {"gilt": "run_clm", "pushdown": "run_clm", "g2g": "run_parsing", "g2gt": "run_parsing"}
-    return {**families, "rngt": "run_parsing"}.get(config.stem.partition("-")[0], "run_mlm")
+    return {**families, "rngt": "run_parsing", "constituency": "run_parsing"}.get(
+        config.stem.partition("-")[0], "run_mlm"
+    )
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)

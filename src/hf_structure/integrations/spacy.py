@@ -13,6 +13,7 @@ Words are spaCy's. Sentences are taken from earlier components, or else found by
 tags, lemmas and features are set as `token.pos_`, `tag_`, `lemma_` and `morph`, other predictions as `token._.name`.
 Sentences that are too long are left unparsed, with a warning; other errors go to spaCy's error handler, document by
 document. `doc.noun_chunks` reads the relations of Universal Dependencies, and `nlp.evaluate` scores all that is set.
+With the structure `"both"`, spans get the attributes of [`~hf_structure.integrations.spacy_constituents`].
 """
 
 from bisect import bisect_right
@@ -38,6 +39,7 @@ try:
     from spacy.tokens import Doc, Token
     from spacy.util import minibatch
 
+    from hf_structure.integrations.spacy_constituents import add_extensions, set_constituents
     from hf_structure.integrations.spacy_scores import WEIGHTS, score_examples
 except ImportError as error:
     raise ImportError("this needs spaCy: pip install 'hf_structure[spacy]'") from error
@@ -89,10 +91,13 @@ class StructureParser(Pipe):
         _warn_of_long([len(each["words"]) for each, parsed in zip(given, parses, strict=True) if parsed is None])
         # Parses are in the order of the sentences of all documents.
         rest = iter(parses)
-        return [
-            _annotate(doc, [(tokens, next(rest)) for tokens in each])
-            for doc, each in zip(docs, sentences, strict=True)
-        ]
+        parsed_docs = []
+        for doc, each in zip(docs, sentences, strict=True):
+            pairs = [(tokens, next(rest)) for tokens in each]
+            if "constituency" in self.parser.structures:
+                set_constituents(doc, pairs)
+            parsed_docs.append(_annotate(doc, pairs))
+        return parsed_docs
 
     def _sentences(self, docs: Sequence[Doc]) -> list[list[list[Token]]]:
         """Returns the words of each sentence of each document, without white space."""
@@ -124,17 +129,29 @@ class StructureParser(Pipe):
 # Words and batches are spaCy's, and a document has one tree per sentence.
 NOT_OF_DOCUMENTS = ("sentences", "structure", "k", "marginals", "word_tokenizer", "skip_empty", "progress")
 SETTINGS = [name for name in OPTIONS if name not in NOT_OF_DOCUMENTS]
-DEFAULTS = {name: OPTIONS[name].default for name in SETTINGS} | {"sentences": "auto", "skip_long": True}
+DEFAULTS = {name: OPTIONS[name].default for name in SETTINGS} | {
+    "sentences": "auto",
+    "structure": "dependency",
+    "skip_long": True,
+}
 
 
-def make_parser(nlp: Language, name: str, model: str, sentences: str, **options: Any) -> StructureParser:
+def make_parser(
+    nlp: Language, name: str, model: str, sentences: str, structure: str, **options: Any
+) -> StructureParser:
     """
     Makes the component that `nlp.add_pipe("hf_structure", config={"model": ..., ...})` adds. `options` are options of
     [`ParseOptions`]. By default (`skip_long`), sentences that are too long are left without heads.
     """
     add_noun_chunks(nlp.vocab)
     OPTIONS["sentences"].check(sentences)
-    parser = Parser(model, structure="dependency", sentences="line", **options)
+    if structure not in ("dependency", "both"):
+        raise ValueError(
+            f"structure must be 'dependency' or 'both', not {structure!r}: spaCy's trees are dependencies"
+        )
+    if structure == "both":
+        add_extensions()
+    parser = Parser(model, structure=structure, sentences="line", **options)
     if sentences == "model":
         # Raises an error if the model does not segment text: now, rather than at the first document.
         parser.sentence_starts([])
