@@ -243,8 +243,6 @@ def synchronisations(battery: type, lengths: tuple[int, ...]) -> dict[str, int]:
     """How often the host waits for the device in a training step, by operation."""
     tests: Any = battery()
     tests.kind = "tg"
-    if isinstance(tests, GraftedGiLT):
-        tests.graft_on("gpt2")
     tests.examples = partial(tests.examples, lengths=lengths)
     model = tests.model(**BATTERIES[battery]).train()
     batch = tests.inputs(model)
