@@ -1,1 +1,1 @@
-"""What training scripts are made of: trainers, options and checkpoints of a run, comparisons of several runs."""
+"""Parts of the training scripts: trainers, options and checkpoints of a run, comparisons of several runs."""
