@@ -1,6 +1,7 @@
 """Split scores and their loss against the example worked out by hand and a literal double loop."""
 
 import random
+from itertools import pairwise
 
 import pytest
 import torch
@@ -57,7 +58,7 @@ def score(states: torch.Tensor, s: int, k: int, e: int) -> torch.Tensor:
 def sentence_loss(states: torch.Tensor, tree: list[tuple[int, int]], mask: list[bool]) -> torch.Tensor:
     starts = starts_of(mask)
     spans = {(starts[start], starts[end] - 1) for start, end in tree}
-    spans |= {(start, end - 1) for start, end in zip(starts, starts[1:], strict=False)}  # single words
+    spans |= {(start, end - 1) for start, end in pairwise(starts)}  # single words
     losses = []
     waiting = [(0, len(states) - 1)]
     while waiting:
