@@ -9,6 +9,7 @@ import torch
 from hf_structure.algorithms.attachments import binarise
 from hf_structure.algorithms.tree_regularization import (
     greedy_spans,
+    most_probable_spans,
     orthogonal_lengths,
     split_scores,
     tree_regularization_loss,
@@ -154,3 +155,39 @@ def test_greedy_parses_are_the_best_split_of_every_span():
     for first, last, target in tree_splits(spans, starts):
         scores = {start - 1: score(states, first, start - 1, last) for start in starts if first < start <= last}
         assert max(scores, key=scores.get) == target
+
+
+def binary_trees(start: int, end: int) -> list[list[tuple[int, int]]]:
+    if end - start < 2:
+        return [[]]
+    trees = []
+    for middle in range(start + 1, end):
+        for left in binary_trees(start, middle):
+            trees += [[(start, end), *left, *right] for right in binary_trees(middle, end)]
+    return trees
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_chart_finds_the_most_probable_of_all_trees(seed):
+    states = 2 * torch.randn(8, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.double)
+    starts = [0, 1, 3, 4, 5, 7, 8]
+    mask = [index in starts for index in range(8)]
+
+    def log_prob(tree: list[tuple[int, int]]) -> float:
+        # The loss is the mean over spans with a choice, and the other splits are certain.
+        choices = [split for split in tree if split[1] - split[0] > 2]
+        return -len(choices) * sentence_loss(states, tree, mask).item()
+
+    trees = binary_trees(0, 6)
+    assert len(trees) == 42
+    best = max(trees, key=log_prob)
+    found = most_probable_spans(states, starts)
+    assert sorted(found) == sorted(best)
+    assert log_prob(found) >= log_prob(greedy_spans(states, starts))
+
+
+def test_one_and_two_words():
+    states = torch.randn(2, 3, generator=torch.Generator().manual_seed(0))
+    for parse in (greedy_spans, most_probable_spans):
+        assert parse(states, [0, 2]) == []
+        assert parse(states, [0, 1, 2]) == [(0, 2)]

@@ -15,14 +15,39 @@ The paper adds chart(e + 1, e + 1), which is the same for all splits of a span a
 best split. A good split has two parts whose last states depend little on what is before each part.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from torch.nn.functional import cross_entropy, normalize, pad
 
 Span = tuple[int, int]
 Split = tuple[int, int, int]
 _SMALLEST = 1e-7  # squared lengths below this share of |h_j|^2 are rounding errors
+
+
+def state_layer(layers: int, layer: int | None = None) -> int:
+    """
+    Number of layers before the states, by default three quarters of all, as in the paper. Raises `ValueError` unless
+    it is 1 to `layers`.
+    """
+    if layer is None:
+        return max(round(0.75 * layers), 1)
+    if not 1 <= layer <= layers:
+        raise ValueError(f"there is no layer {layer}: the model has the layers 1 to {layers}")
+    return layer
+
+
+def state_size(size: int, heads: int, fraction: float = 0.25) -> int:
+    """
+    Number of the first dimensions, of `size`, that belong to a share of the attention heads, of which whole ones
+    count. Raises `ValueError` unless the share is one head to all.
+    """
+    # A product such as 0.7 * 10 is slightly below the whole number.
+    chosen = int(fraction * heads + 1e-6)
+    if not 1 <= chosen <= heads:
+        raise ValueError(f"a fraction of {fraction} is {chosen} of {heads} heads: give {1 / heads:.3g} to 1")
+    return chosen * size // heads
 
 
 def orthogonal_lengths(states: torch.Tensor) -> torch.Tensor:
@@ -124,19 +149,57 @@ def greedy_spans(states: torch.Tensor, word_starts: Sequence[int]) -> list[Span]
     Returns:
         `list[tuple[int, int]]`: The `n - 1` constituents of `n` words, half-open, counted from 0, in pre-order.
     """
-    chart = pad(orthogonal_lengths(states[None])[0], (0, 0, 1, 0)).tolist()
+    scores_of = _word_split_scores(states, word_starts)
+    return _top_down(lambda start, end: start + 1 + int(scores_of(start, end).argmax()), len(word_starts) - 1)
+
+
+def most_probable_spans(states: torch.Tensor, word_starts: Sequence[int]) -> list[Span]:
+    """
+    The most probable binary tree, by a chart: the probability of a tree is the product of those of its splits, each
+    the softmax of the scores of the splits of its span. With best(i, i + 1) = 0,
+
+        best(s, e) = max_k log softmax_k S(s, k, e) + best(s, k) + best(k, e)
+
+    Time grows with the cube of the number of words. Arguments and results are those of [`greedy_spans`].
+    """
+    count = len(word_starts) - 1
+    scores_of = _word_split_scores(states, word_starts)
+    best = np.zeros((count + 1, count + 1))
+    splits = np.zeros((count + 1, count + 1), dtype=int)
+    for width in range(2, count + 1):
+        for start in range(count - width + 1):
+            end = start + width
+            scores = scores_of(start, end)
+            logs = scores - np.logaddexp.reduce(scores)
+            totals = logs + best[start, start + 1 : end] + best[start + 1 : end, end]
+            splits[start, end] = start + 1 + totals.argmax()
+            best[start, end] = totals.max()
+    return _top_down(lambda start, end: int(splits[start, end]), count)
+
+
+def _word_split_scores(states: torch.Tensor, word_starts: Sequence[int]) -> Callable[[int, int], np.ndarray]:
+    """Returns a function from a span of words, start..end - 1, to the scores of splits before each but the first."""
+    chart = pad(orthogonal_lengths(states[None])[0], (0, 0, 1, 0)).double().cpu().numpy()
+    starts = np.asarray(word_starts[:-1])
+    lasts = np.asarray(word_starts) - 1
+    # The last token before the first word does not exist: column 0 is never used.
+    lengths = chart[starts[:, None], lasts]  # (n, n + 1): chart(first token of a word, last before another one)
+    first = chart[starts, starts]  # (n,)
+
+    def scores_of(start: int, end: int) -> np.ndarray:
+        return lengths[start, start + 1 : end] + lengths[start + 1 : end, end] + first[start + 1 : end]
+
+    return scores_of
+
+
+def _top_down(split_of: Callable[[int, int], int], count: int) -> list[Span]:
+    """Splits the span of all words, and then its parts; returns those of several words, in pre-order."""
     spans = []
-    stack = [(0, len(word_starts) - 1)]
+    stack = [(0, count)]
     while stack:
         start, end = stack.pop()
-        if end - start < 2:
-            continue
-        spans.append((start, end))
-        scores = {}
-        for middle in range(start + 1, end):
-            left = chart[word_starts[start]][word_starts[middle] - 1]
-            right = chart[word_starts[middle]][word_starts[end] - 1]
-            scores[middle] = left + right + chart[word_starts[middle]][word_starts[middle]]
-        best = max(scores, key=scores.__getitem__)
-        stack += [(best, end), (start, best)]
+        if end - start > 1:
+            spans.append((start, end))
+            middle = split_of(start, end)
+            stack += [(middle, end), (start, middle)]
     return spans

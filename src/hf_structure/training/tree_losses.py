@@ -16,7 +16,12 @@ from datasets import Dataset
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
 
 from hf_structure.algorithms.tree_planting import planting_loss, planting_target
-from hf_structure.algorithms.tree_regularization import tree_regularization_loss, tree_splits
+from hf_structure.algorithms.tree_regularization import (
+    state_layer,
+    state_size,
+    tree_regularization_loss,
+    tree_splits,
+)
 from hf_structure.corpora.batching import TokenBudgetBatchSampler
 from hf_structure.corpora.binary_trees import load_binary_trees, load_tree_parents
 from hf_structure.corpora.collators import CausalCollator
@@ -105,16 +110,8 @@ class TreeRegularization:
         self, config: PreTrainedConfig, layer: int | None = None, fraction: float = 0.25, every: int = 10
     ) -> None:
         shape: Any = config.get_text_config()
-        layers = shape.num_hidden_layers
-        self.layer = max(round(0.75 * layers), 1) if layer is None else layer
-        if not 1 <= self.layer <= layers:
-            raise ValueError(f"--tree_layer {layer}: the model has the layers 1 to {layers}")
-        count = shape.num_attention_heads
-        # A product such as 0.7 * 10 is slightly below the whole number.
-        heads = int(fraction * count + 1e-6)
-        if not 1 <= heads <= count:
-            raise ValueError(f"--tree_fraction {fraction} is {heads} of {count} heads: give {1 / count:.3g} to 1")
-        self.size = heads * shape.hidden_size // count
+        self.layer = state_layer(shape.num_hidden_layers, layer)
+        self.size = state_size(shape.hidden_size, shape.num_attention_heads, fraction)
         self.every = every
         self.dataset: Any = None
 
