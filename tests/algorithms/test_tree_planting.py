@@ -131,6 +131,15 @@ def test_attention_equal_to_the_tree_has_no_loss():
     assert planting_loss(attentions_of(1, 1, 6, 1), word_ids, target[None]).item() > 0.01
 
 
+def test_half_precision_around_it_changes_nothing():
+    word_ids = torch.tensor([WORDS])
+    targets = planting_target(HEADS, 5)[None]
+    attentions = attentions_of(1, 2, 10, seed=0)
+    expected = planting_loss(attentions, word_ids, targets)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(planting_loss(attentions, word_ids, targets), expected)
+
+
 def test_dropped_attention_is_left_out():
     word_ids = torch.tensor([WORDS])
     targets = planting_target(HEADS, 5)[None]

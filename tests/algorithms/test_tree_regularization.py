@@ -133,6 +133,15 @@ def test_parallel_states_and_zeros_have_finite_gradients():
     assert torch.isfinite(states.grad).all()
 
 
+def test_half_precision_around_it_changes_nothing():
+    """The difference of two almost equal squares needs all digits."""
+    states = torch.randn(1, 5, 16, generator=torch.Generator().manual_seed(0)) + 3
+    batch = batch_of([TREE], [[True] * 5])
+    expected = tree_regularization_loss(states, *batch)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(tree_regularization_loss(states, *batch), expected)
+
+
 def test_no_span_to_split_is_no_loss():
     states = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0), requires_grad=True)
     loss = tree_regularization_loss(states, torch.ones(2, 3, dtype=torch.bool), torch.zeros(0, 4, dtype=torch.long))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from running import ENVIRONMENT, load_script, losses, results, step_of
+from running import ENVIRONMENT, TORCHRUN, command, load_script, losses, results, step_of
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 SHAPE = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 64}
@@ -233,3 +233,19 @@ def test_wrong_commands(run, tmp_path, monkeypatch, given, message):
         run(*given, *settings, "--output_dir", "out", *OPTIONS)
     assert "\n" not in str(error.value)
     assert not list(tmp_path.glob("out/checkpoint-*"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", LOSSES)
+def test_two_processes_train_together(corpus, tmp_path, kind):
+    """Each has a share of the trees; gradients of layers without any are no reason to wait."""
+    given = [*new("llama"), *arguments(corpus, tmp_path, kind, epochs=3)]
+    given.remove("--use_cpu")
+    done = subprocess.run(
+        command("run_clm.py", *given, launcher=TORCHRUN), env=ENVIRONMENT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    trees = losses(tmp_path, "tree_loss")
+    assert len(trees) == len(losses(tmp_path)) // (2 if kind == "treereg" else 1)
+    assert sum(trees[-3:]) < sum(trees[:3])
+    assert losses(tmp_path, "eval_loss")[-1] < losses(tmp_path, "eval_loss")[0]

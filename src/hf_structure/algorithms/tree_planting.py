@@ -105,7 +105,9 @@ def attention_of_words(attentions: torch.Tensor, word_ids: torch.Tensor, num_wor
     words = torch.arange(num_words, device=word_ids.device)
     predicted = (word_ids[:, None, 1:] == words[:, None] + 1).to(weights)  # (B, num_words, tokens - 1)
     attended = (word_ids[:, None, :-1] == words[:, None]).to(weights)  # (B, num_words, tokens - 1)
-    summed = (predicted[:, None] @ weights @ attended[:, None].mT).tril()  # (B, heads, num_words, num_words)
+    # Sums of weights, which half precision would round.
+    with torch.autocast(weights.device.type, enabled=False):
+        summed = (predicted[:, None] @ weights @ attended[:, None].mT).tril()  # (B, heads, num_words, num_words)
     # Words that a shorter sentence lacks have no weights.
     return summed / summed.sum(-1, keepdim=True).clamp_min(torch.finfo(summed.dtype).tiny)
 

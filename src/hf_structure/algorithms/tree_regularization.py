@@ -62,7 +62,9 @@ def orthogonal_lengths(states: torch.Tensor) -> torch.Tensor:
         pair, except where one is parallel to the other and the length is not differentiable.
     """
     states = states.to(torch.promote_types(states.dtype, torch.float32))
-    along = normalize(states, dim=-1) @ states.mT  # (B, n, n): h_j . u_i
+    # The difference of two squares that are almost equal needs all digits.
+    with torch.autocast(states.device.type, enabled=False):
+        along = normalize(states, dim=-1) @ states.mT  # (B, n, n): h_j . u_i
     squared = states.square().sum(-1)[:, None]  # (B, 1, n)
     # The square root of 0 has no gradient, not even one that is multiplied by 0 afterwards.
     bound = (_SMALLEST * squared).detach().clamp_min(torch.finfo(states.dtype).tiny)
