@@ -190,6 +190,14 @@ def test_trees_of_the_training_text_and_of_a_stream(corpus, run, tmp_path):
     assert len(losses(tmp_path / "run", "tree_loss")) == 6
 
 
+@pytest.mark.parametrize("kind", LOSSES)
+def test_computes_in_half_precision(corpus, run, tmp_path, kind):
+    run(*new("llama"), *arguments(corpus, tmp_path, kind, epochs=2), "--bf16")
+    trees = losses(tmp_path, "tree_loss")
+    assert all(0 < value < 10 for value in trees)
+    assert losses(tmp_path, "eval_loss")[-1] < losses(tmp_path, "eval_loss")[0]
+
+
 TEXT = ["--train_file", "a.txt", "--validation_file", "a.txt"]
 TREES = ["--train_file", "a.mrg", "--validation_file", "a.txt"]
 LLAMA = ["--model_type", "llama", "--config_overrides", json.dumps(SETTINGS["llama"]), *TREES]
