@@ -13,10 +13,11 @@ Train a causal language model that reads dependency graphs or constituency trees
 backbone) or `transformer-xl-large` (as many layers as give it at least GiLT's parameters). With `--base_model gpt2`
 graphs, or with `--model_type pushdown` trees, are grafted on a pretrained model instead (see docs/own-bases.md), on
 its last `--graph_layers` or `--stack_layers`, or on listed layers (`3,7,11`); with 0 layers it is only trained
-further. Graphs are the trees of CoNLL-U files (`--annotation enhanced`: their enhanced graphs) or the graphs of SDP
-2015, JSON or MRP files, by the suffix; constituency trees are read from brackets, or made from the trees of CoNLL-U
-files (see docs/pushdown.md); baselines take any text. A new model gets a tokenizer of subwords trained on its training
-text.
+further. Causal language models of transformers are trained, too (`--model_type llama`, or `--model_name_or_path`), on
+request with a loss of trees (`--tree_loss`, see docs/tree-losses.md). Graphs are the trees of CoNLL-U files
+(`--annotation enhanced`: their enhanced graphs) or the graphs of SDP 2015, JSON or MRP files, by the suffix;
+constituency trees are read from brackets, or made from the trees of CoNLL-U files (see docs/pushdown.md); baselines
+take any text. A new model gets a tokenizer of subwords trained on its training text.
 
 The names of the results say which structures the model was given: `perplexity_gold_graphs` is not a perplexity of text
 alone, because the annotated graphs reveal some of it; `perplexity_predicted_graphs` is one, with the graphs that the
@@ -54,6 +55,7 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 import hf_structure
 from hf_structure.corpora.binary_trees import load_binary_trees, load_constituents, load_projective_trees
@@ -87,6 +89,18 @@ from hf_structure.training.scripts import (
 )
 from hf_structure.training.streaming import TextArguments, check_streaming, read_training_text, stream_training_text
 from hf_structure.training.trainers.structured_lm import StructuredLMTrainer, base_parameters
+from hf_structure.training.tree_losses import (
+    PLANTED,
+    PLANTED_COLUMNS,
+    TreeLossArguments,
+    TreePlanting,
+    TreeRegularization,
+    annotate_parents,
+    check_tree_loss,
+    make_tree_loss,
+    planting_collator,
+    read_trees,
+)
 
 logger = logging.getLogger("run_clm")
 
@@ -111,6 +125,9 @@ class CLMModelArguments(ModelArguments):
     )
     composition: str | None = option(
         None, "How it reads them; by default compose.", choices=["none", "heads", "compose"]
+    )
+    attn_implementation: str | None = option(
+        None, "Attention of the model, such as sdpa or eager; by default the fastest that there is."
     )
     tokenizer_name: str | None = option(
         None,
@@ -143,13 +160,17 @@ class CLMDataArguments(TextArguments):
 
 
 @dataclass
-class CLMTrainingArguments(RunArguments):
+class CLMTrainingArguments(TreeLossArguments, RunArguments):
     """`TrainingArguments` with the defaults of the GiLT paper."""
 
     ignored: ClassVar[dict[str, str]] = RunArguments.ignored | {
         "label_smoothing_factor": "the loss is the models' own, with that of structures"
     }
-    needs: ClassVar[dict[str, str]] = RunArguments.needs | {"lm_only_warmup_steps": "lm_only_steps"}
+    needs: ClassVar[dict[str, str]] = {
+        **RunArguments.needs,
+        **TreeLossArguments.tree_loss_needs,
+        "lm_only_warmup_steps": "lm_only_steps",
+    }
 
     learning_rate: float = option(1.5e-4, "Highest learning rate of AdamW.")
     base_learning_rate: float = option(3e-5, "Highest learning rate of the parameters of a pretrained model.")
@@ -177,7 +198,7 @@ def parse_arguments() -> tuple[CLMModelArguments, CLMDataArguments, CLMTrainingA
         settings.setdefault("model_type", "gilt")
     if "model_type" in settings and not model_args.model_name_or_path:
         check_family(settings["model_type"])
-    if model_args.base_model and settings["model_type"] in BASELINES:
+    if model_args.base_model and (settings["model_type"] in BASELINES or is_plain(settings["model_type"])):
         raise ValueError("--base_model is grafted on: give --model_type gilt, pushdown or transformer_grammar")
     return model_args, data_args, training_args, settings | structure_settings(model_args)
 
@@ -213,12 +234,24 @@ def choose_tokenizer(args: CLMModelArguments) -> None:
         args.tokenizer_name = None
 
 
+def is_plain(name: str) -> bool:
+    """Returns True for a family of causal language models of transformers."""
+    return name in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+
 def check_family(name: str) -> None:
-    """Raises `ValueError` unless this is a family of causal language models, of the package or of the user."""
+    """
+    Raises `ValueError` unless this is a family of causal language models, of the package, the user or transformers.
+    """
     is_own = name in CONFIG_MAPPING and is_registered(CONFIG_MAPPING[name])
-    if name not in VARIANTS and not (is_own and "AutoModelForCausalLM" in model_classes(CONFIG_MAPPING[name])):
+    if name in VARIANTS or is_plain(name):
+        return
+    if not (is_own and "AutoModelForCausalLM" in model_classes(CONFIG_MAPPING[name])):
         choices = ", ".join(VARIANTS)
-        raise ValueError(f"there is no model family {name!r}: choose one of {choices}{did_you_mean(name, VARIANTS)}")
+        suggestion = did_you_mean(name, [*VARIANTS, *MODEL_FOR_CAUSAL_LM_MAPPING_NAMES])
+        raise ValueError(
+            f"there is no model family {name!r}: choose one of {choices}, or one of transformers{suggestion}"
+        )
 
 
 def structure_of(args: CLMModelArguments, settings: dict) -> str | None:
@@ -311,6 +344,8 @@ def load_model(args: CLMModelArguments, settings: dict, tokenizer: PreTrainedTok
         model = new_model(settings, tokenizer)
     if len(tokenizer) > model.config.vocab_size:
         raise ValueError(f"the tokenizer has {len(tokenizer)} tokens, but the model {model.config.vocab_size}")
+    if args.attn_implementation is not None:
+        model.set_attn_implementation(args.attn_implementation)
     return model.float()  # the weights; --bf16 computes in half precision
 
 
@@ -330,7 +365,11 @@ def new_model(settings: dict, tokenizer: PreTrainedTokenizerBase) -> PreTrainedM
     if not name:
         raise ValueError("--model_type, --base_model, --model_name_or_path or a --config with a model_type is needed")
     baseline = BASELINES.get(name, {})
-    config = new_config("gilt" if name in BASELINES else name, settings, tokenizer, special=("pad", "bos", "eos"))
+    special = ["pad", "bos", "eos"]
+    # Models of transformers do not train the embedding of their padding token, which may also begin texts.
+    if is_plain(name) and tokenizer.pad_token_id in (tokenizer.bos_token_id, tokenizer.eos_token_id):
+        special.remove("pad")
+    config = new_config("gilt" if name in BASELINES else name, settings, tokenizer, special)
     if name == "transformer-xl-large":
         config.num_hidden_layers = layers_to_match(config, baseline)
     for setting, value in baseline.items():
@@ -386,7 +425,10 @@ def encode_sentences(
 def to_dataset(
     sentences: Dataset, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, cache_tapes: bool, corpora: Corpora
 ) -> Dataset:
-    """Encodes a data set, see [`encode_sentences`]. Raises `ValueError` for a sentence that is too long."""
+    """
+    Encodes a data set, see [`encode_sentences`], with its trees if it was read as `PLANTED`. Raises `ValueError` for a
+    sentence that is too long.
+    """
     features = {"input_ids": NUMBERS, "length": NUMBER, "num_words": NUMBER}
     encode = encode_sentences
     annotation = annotation_of(model.config)
@@ -394,21 +436,29 @@ def to_dataset(
         columns = [name for name in annotation.columns if cache_tapes or name not in annotation.computed_inputs]
         features |= {name: COLUMN_TYPES[annotation.columns[name]] for name in columns}
         encode = partial(encode_sentences, annotate=annotation.annotate(in_advance=cache_tapes))
+    elif "parents" in sentences.column_names:
+        features |= PLANTED_COLUMNS
+        encode = partial(encode_sentences, annotate=annotate_parents)
     dataset = corpora.encode(sentences, encode, tokenizer, features)
     check_lengths(column_numbers(dataset, "length"), abilities_of(model.config).max_tokens)
     return dataset
 
 
-def build_trainer(model, tokenizer, train, validation, reading, data_args, training_args) -> StructuredLMTrainer:
+def build_trainer(
+    model, tokenizer, train, validation, reading, data_args, training_args, tree_loss=None
+) -> StructuredLMTrainer:
     """Makes the trainer, with the paper's learning rates."""
     check_learning_rates(model, training_args)
     annotation = annotation_of(model.config)
-    if annotation is None:
-        collator = CausalCollator(tokenizer.pad_token_id)
-    else:
+    annotate = None if annotation is None else annotation.annotate()
+    if annotation is not None:
         collator = annotation.collator(tokenizer.pad_token_id)
+    elif isinstance(tree_loss, TreePlanting):
+        collator = planting_collator(tokenizer.pad_token_id)
+        annotate = annotate_parents
+    else:
+        collator = CausalCollator(tokenizer.pad_token_id)
     if data_args.streaming:
-        annotate = None if annotation is None else annotation.annotate()
         encode = partial(encode_sentences, tokenizer=tokenizer, annotate=annotate)
         longest = abilities_of(model.config).max_tokens
         train = stream_training_text(data_args, training_args, reading, encode, collator, longest)
@@ -426,6 +476,7 @@ def build_trainer(model, tokenizer, train, validation, reading, data_args, train
         lm_only_steps=training_args.lm_only_steps,
         lm_only_warmup_steps=training_args.lm_only_warmup_steps,
         max_predicted_sentences=data_args.max_predicted_sentences,
+        tree_loss=tree_loss,
     )
 
 
@@ -442,8 +493,12 @@ def main() -> None:
     model_args, data_args, training_args, settings = parse_arguments()
     begin(training_args)
     corpora = Corpora(data_args, training_args)
-    reading = how_to_read(model_args, data_args, structure_of(model_args, settings))
-    train = read_training_text(corpora, data_args, reading)
+    structure = structure_of(model_args, settings)
+    check_tree_loss(training_args, data_args, structure)
+    reading = how_to_read(model_args, data_args, structure)
+    # Only tree-planting needs trees of the text that the model reads.
+    training_reading = PLANTED if training_args.tree_loss == "planting" else reading
+    train = read_training_text(corpora, data_args, training_reading)
     others = (data_args.validation_file, data_args.test_file)
     sets = [train, *(corpora.read(files, reading) if files else None for files in others)]
     tokenizer = load_tokenizer(model_args, data_args, training_args, train, corpora)
@@ -451,6 +506,7 @@ def main() -> None:
         set_labels(settings, train)
         set_tokenizer_settings(settings, tokenizer)
     model = load_model(model_args, settings, tokenizer)
+    tree_loss = make_tree_loss(training_args, model)
     # Saved with the tokenizer, for tools that truncate by it.
     if (longest := abilities_of(model.config).max_tokens) is not None:
         tokenizer.model_max_length = longest
@@ -458,7 +514,9 @@ def main() -> None:
     train, validation, test = (
         each and to_dataset(each, tokenizer, model, data_args.cache_tapes, corpora) for each in sets
     )
-    trainer = build_trainer(model, tokenizer, train, validation, reading, data_args, training_args)
+    if isinstance(tree_loss, TreeRegularization) and data_args.trains:
+        read_trees(tree_loss, corpora, data_args, training_args, tokenizer, abilities_of(model.config).max_tokens)
+    trainer = build_trainer(model, tokenizer, train, validation, training_reading, data_args, training_args, tree_loss)
     train_and_evaluate(trainer, test, model_args, data_args)
 
 

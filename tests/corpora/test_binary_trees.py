@@ -1,6 +1,11 @@
 import pytest
 
-from hf_structure.corpora.binary_trees import load_binary_trees, load_constituents, load_projective_trees
+from hf_structure.corpora.binary_trees import (
+    load_binary_trees,
+    load_constituents,
+    load_projective_trees,
+    load_tree_parents,
+)
 from hf_structure.text.files import DataError
 
 BRACKETS = "( (S (NP-SBJ (DT the) (NN dog) (-NONE- *)) (VP (VBZ sees) (NP (PRP it))) (. .)) )\n( (X (UH yes)) )\n"
@@ -61,3 +66,21 @@ def test_formats_without_trees(tmp_path):
         load_binary_trees(tmp_path / "some.txt")
     with pytest.raises(ValueError, match="brackets files hold no dependency trees; CoNLL-U files do"):
         list(load_projective_trees(tmp_path / "some.mrg"))
+
+
+def test_parents_of_the_nodes_of_trees(tmp_path):
+    brackets = tmp_path / "trees.mrg"
+    brackets.write_text("( (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)) )\n( (X (UH yes)) )\n")
+    rows = list(load_tree_parents(brackets))
+    assert rows[0] == {"words": ["the", "dog", "barks", "."], "parents": [6, 6, 7, 5, 0, 5, 5]}
+    assert rows[1] == {"words": ["yes"], "parents": [2, 0]}
+    crossing = tmp_path / "trees.conllu"
+    crossing.write_text("".join(f"{i}\tw{i}\t_\t_\t_\t_\t{head}\t_\t_\t_\n" for i, head in enumerate([3, 4, 0, 3], 1)))
+    assert list(load_tree_parents(crossing)) == [{"words": ["w1", "w2", "w3", "w4"], "parents": [3, 4, 0, 3]}]
+    crossing.write_text(crossing.read_text().replace("\t0\t", "\t1\t"))
+    with pytest.raises(ValueError, match="the heads do not form a tree with one root: w1 w2 w3 w4"):
+        list(load_tree_parents(crossing))
+    text = tmp_path / "text.txt"
+    text.write_text("no trees\n")
+    with pytest.raises(ValueError, match="text files hold no trees"):
+        list(load_tree_parents(text))

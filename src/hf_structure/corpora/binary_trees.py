@@ -4,6 +4,8 @@ import os
 from collections.abc import Iterator
 
 from hf_structure.algorithms.attachments import binarise, dependency_spans, projective_heads
+from hf_structure.algorithms.tree_planting import constituent_parents
+from hf_structure.algorithms.trees import is_tree
 from hf_structure.text.bracket_tree import UNLABELLED
 from hf_structure.text.conllu import ConlluError, ConlluSentence, read_conllu
 from hf_structure.text.formats import guess_format, load_sentences
@@ -57,6 +59,28 @@ def load_projective_trees(path: str | os.PathLike) -> Iterator[dict]:
         raise ValueError(f"{path}: {format} files hold no dependency trees; CoNLL-U files do")
     for sentence in read_conllu(path):
         yield {"words": list(sentence.forms), "heads": _projective(sentence, os.fspath(path))}
+
+
+def load_tree_parents(path: str | os.PathLike) -> Iterator[dict]:
+    """
+    Streams the `words` of the sentences of a file with trees, and the `parents` of the nodes of each tree: of its
+    words, then of its constituents if the file is one of brackets; nodes are numbered from 1, and the root has parent
+    0. The heads of CoNLL-U files are the parents of words, also where arcs cross. Raises the errors of
+    [`load_binary_trees`].
+    """
+    format = guess_format(path)
+    if format == "brackets":
+        for sentence in load_sentences(path):
+            spans = [(start, end) for start, end, _ in sentence["spans"]]
+            yield {"words": sentence["words"], "parents": constituent_parents(spans, len(sentence["words"]))}
+    elif format == "conllu":
+        for sentence in read_conllu(path):
+            if sentence.heads is None or not is_tree(sentence.heads):
+                problem = "the heads do not form a tree with one root"
+                raise ConlluError(f"{problem}: {' '.join(sentence.forms)}", os.fspath(path), sentence.line)
+            yield {"words": list(sentence.forms), "parents": list(sentence.heads)}
+    else:
+        raise ValueError(f"{path}: {format} files hold no trees; brackets and CoNLL-U do")
 
 
 def _with_labels(sentence: dict) -> dict:

@@ -22,6 +22,7 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 from transformers.utils import logging
 
 from hf_structure.hub.locating import resolve_model
@@ -30,6 +31,7 @@ from hf_structure.models.abilities import abilities_of
 from hf_structure.modules.int8 import is_quantized, quantize
 from hf_structure.parsing.loaded import loaded_model
 from hf_structure.parsing.options import DTYPES
+from hf_structure.parsing.splits import CausalLMForConstituencyParsing
 from hf_structure.registration.auto import LOADING, AutoModelForDependencyParsing
 from hf_structure.registration.forks import compute_alone_in_forks
 from hf_structure.text.words import TOKENIZERS, WORD_TOKENIZERS, Token
@@ -93,14 +95,36 @@ def load_parser(
     dtype: str | torch.dtype | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
-) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Like [`load_model`], for parsers. Also raises `ValueError` for a model that does not parse."""
+    structure: str | None = None,
+) -> tuple[Any, PreTrainedTokenizerBase]:
+    """
+    Like [`load_model`], for parsers; if `structure` is `"constituency"`, also for causal language models of
+    transformers, see [`CausalLMForConstituencyParsing`]. Also raises `ValueError` for a model that does not parse.
+    """
+    options = (dtype, revision, trust_remote_code)
+    if structure == "constituency" and _is_plain_causal(model, revision, trust_remote_code):
+        plain, tokenizer = load_model(model, tokenizer, device, *CAUSAL, "-", *options)
+        return CausalLMForConstituencyParsing(plain).eval(), tokenizer
     # Parsing needs no head that predicts words: a checkpoint may lack it.
     kind = (AutoModelForDependencyParsing, "model that parses", "lm_head")
-    model, tokenizer = load_model(model, tokenizer, device, *kind, dtype, revision, trust_remote_code)
+    model, tokenizer = load_model(model, tokenizer, device, *kind, *options)
     if not hasattr(model, "decode") or not abilities_of(model.config).structures:
         raise ValueError(f"this {type(model).__name__} does not parse: it gives no structure")
     return model, tokenizer
+
+
+def _is_plain_causal(
+    model: str | Path | PreTrainedModel, revision: str | None = None, trust_remote_code: bool = False
+) -> bool:
+    """Returns True for a causal language model of transformers, by its name or loaded."""
+    if isinstance(model, torch.nn.Module):
+        config: Any = getattr(model, "config", None)
+        names = [type(model).__name__]
+    else:
+        folder = resolve_model(model, revision, trust_remote_code)
+        config = read_config(folder, "model that parses", trust_remote_code)
+        names = config.architectures or []
+    return MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(getattr(config, "model_type", None)) in names
 
 
 def choose_word_tokenizer(

@@ -107,7 +107,8 @@ class ParseOptions:
             When sentences are split, a line break ends a sentence (`end`), or is white space like any other (`space`).
             An empty line always ends one.
         structure (`"dependency"`, `"constituency"`, `"both"` or `"graph"`, *optional*):
-            The kind of structure; by default all that the model predicts.
+            The kind of structure; by default all that the model predicts. `constituency` also lets causal language
+            models of transformers parse.
         decoder (`"tree"`, `"projective"` or `"argmax"`, defaults to `"tree"`):
             The best tree with one root (`tree`), the best such tree without crossing arcs (`projective`), or the best
             head of each word, in general no tree (`argmax`). Models differ in the decoders they offer.

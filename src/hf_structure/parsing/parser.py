@@ -72,7 +72,7 @@ class Parser:
         check_names(options)
         self.options = chosen = ParseOptions(**options)
         loading = (chosen.device, chosen.dtype, chosen.revision, chosen.trust_remote_code)
-        self.model, self.tokenizer = load_parser(model, tokenizer, *loading)
+        self.model, self.tokenizer = load_parser(model, tokenizer, *loading, structure=chosen.structure)
         self.abilities = abilities_of(self.model.config)
         model_name = type(self.model).__name__
         check_input(self.model, self.tokenizer, self.abilities)

@@ -14,6 +14,7 @@ from transformers.optimization import get_scheduler
 from hf_structure.metrics.language_model import SUMS, language_model_scores, language_model_sums
 from hf_structure.models.annotations import StructureAnnotation, annotation_class, annotation_of
 from hf_structure.training.trainers.scoring import ScoringTrainer
+from hf_structure.training.tree_losses import TreeLoss, TreePlanting, TreeRegularization, TreeStep, without_trees
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +49,9 @@ class StructuredLMTrainer(ScoringTrainer):
             `args.warmup_steps` applies to the second phase.
         max_predicted_sentences (`int`): Number of sentences, spread over the data set, for which evaluation predicts
             structures.
+        tree_loss ([`~hf_structure.training.tree_losses.TreeRegularization`] or
+            [`~hf_structure.training.tree_losses.TreePlanting`], *optional*): A loss of trees for a model without
+            structures. The mean of its values is logged as `tree_loss`.
         data_collator (`Callable`): Makes batches with `labels`: the collator of the model's
             [`~hf_structure.models.annotations.StructureAnnotation`], or a [`CausalCollator`].
         args, kwargs: As for [`TokenBudgetTrainer`]. The data sets have the columns `length` and `num_words`, and the
@@ -63,6 +67,7 @@ class StructuredLMTrainer(ScoringTrainer):
         lm_only_steps: int = 0,
         lm_only_warmup_steps: float = 0.4,
         max_predicted_sentences: int = 0,
+        tree_loss: TreeLoss | None = None,
         **kwargs,
     ):
         super().__init__(*args, **kwargs)
@@ -76,6 +81,12 @@ class StructuredLMTrainer(ScoringTrainer):
             # The scorer's parameters get no gradient in the first phase.
             self.args.ddp_find_unused_parameters = True
             self.add_callback(_PhaseCallback(self.lm_only_steps))
+        self.tree_loss: Any = tree_loss
+        self._tree_losses: list[torch.Tensor] = []
+        if isinstance(tree_loss, TreeRegularization):
+            # The parameters above the layer of the states get no gradient.
+            self.args.ddp_find_unused_parameters = True
+            self.add_callback(TreeStep(self))
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
         if not self.lm_only_steps or self.lr_scheduler is not None:
@@ -107,11 +118,49 @@ class StructuredLMTrainer(ScoringTrainer):
     def own_learning_rate(self, model) -> tuple[Iterable[torch.nn.Parameter], float | None]:
         return base_parameters(model), self.base_learning_rate
 
-    def compute_loss(self, *args, **kwargs):
+    def compute_loss(self, model, inputs, return_outputs: bool = False, num_items_in_batch: Any = None):
         # A model that is given no labels scores no structures.
         is_first_phase = self.state.global_step < self.lm_only_steps
         self.compute_loss_func = language_model_loss if is_first_phase else self.full_loss_func
-        return super().compute_loss(*args, **kwargs)
+        if not isinstance(self.tree_loss, TreePlanting):
+            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        text = without_trees(inputs) | {"output_attentions": True}
+        loss, outputs = super().compute_loss(model, text, True, num_items_in_batch)
+        tree_loss = self.tree_loss.loss(outputs, inputs)
+        self._tree_losses.append(tree_loss.detach())
+        loss = loss + self.tree_loss.weight * self._share(inputs["labels"], num_items_in_batch) * tree_loss
+        return (loss, outputs) if return_outputs else loss
+
+    def _share(self, labels: torch.Tensor, num_items_in_batch: Any) -> torch.Tensor | float:
+        """Share of a batch in a step of several, as its loss of text has; 1 if batches are averaged later."""
+        if num_items_in_batch is None or not self.model_accepts_loss_kwargs:
+            return 1.0
+        # Averaged over processes later, whereas the number of tokens is of all of them.
+        processes = self.accelerator.num_processes if self.args.average_tokens_across_devices else 1
+        return processes * (labels != -100).sum() / num_items_in_batch
+
+    def tree_step(self, number: int) -> None:
+        """Takes the step of tree regularization of this number, counted from 0, at the current learning rate."""
+        batch = self._prepare_inputs(self.tree_loss.batch(number))
+        # Of several processes, all are wrapped, so that their gradients are averaged.
+        model: Any = self.model_wrapped
+        model.train()
+        with self.compute_loss_context_manager():
+            loss = self.tree_loss.loss(model, batch)
+        self.accelerator.backward(loss)
+        if self.args.max_grad_norm > 0:
+            self._clip_grad_norm(model)
+        optimizer: Any = self.optimizer
+        optimizer.step()
+        model.zero_grad()
+        self._tree_losses.append(loss.detach())
+
+    def log(self, logs: dict[str, float], *args, **kwargs) -> None:
+        if "loss" in logs and self._tree_losses:
+            mean: Any = self.accelerator.reduce(torch.stack(self._tree_losses).mean(), reduction="mean")
+            logs["tree_loss"] = mean.item()
+            self._tree_losses = []
+        super().log(logs, *args, **kwargs)
 
     def scores(self, model, dataset) -> dict[str, float]:
         sums = self._sums(model, dataset)
@@ -148,10 +197,10 @@ class StructuredLMTrainer(ScoringTrainer):
 
 
 def base_parameters(model: torch.nn.Module) -> list[torch.nn.Parameter]:
-    """Parameters that a graft takes from its base model: none of a model from scratch, all of a plain one."""
+    """Parameters that a graft takes from its base model: none of a model from scratch, all of a plain loaded one."""
     config: Any = model.config
     if annotation_class(config) is None:
-        return list(model.parameters())
+        return list(model.parameters()) if config.name_or_path else []
     if config.base_config is None:
         return []
     # A graft puts the base model there; its own parameters are outside.
