@@ -215,7 +215,7 @@ def annotate(
                         long += 1
                         continue
                     progress.add(len(parsed.words))
-                    texts.append(parsed.to_conllu())
+                    texts.append(parsed.to_conllu(probabilities=options.probabilities))
                     words += len(parsed.words)
                 folder.write(number, "".join(texts), len(texts), words, long)
             count = number + 1

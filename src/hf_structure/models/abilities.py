@@ -65,6 +65,8 @@ class Abilities:
         reads_sentences (`bool`):
             Whether it is a causal language model of sentences of words, each of which ends in the end token.
         max_words, max_tokens (`int`, *optional*): The longest sentence it has positions for.
+        column_probabilities (`tuple[Column, ...]`):
+            Probabilities of predictions for each word that `decode(column_probabilities=True)` adds.
     """
 
     structures: tuple[str, ...] = ()
@@ -85,6 +87,7 @@ class Abilities:
     reads_sentences: bool = False
     max_words: int | None = None
     max_tokens: int | None = None
+    column_probabilities: tuple[Column, ...] = ()
 
 
 def abilities_of(config: PreTrainedConfig) -> Abilities:

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,8 @@ class Parser:
         loading = (chosen.device, chosen.dtype, chosen.revision, chosen.trust_remote_code)
         self.model, self.tokenizer = load_parser(model, tokenizer, *loading)
         self.abilities = abilities_of(self.model.config)
+        if chosen.probabilities:
+            self.abilities = with_probabilities(self.abilities)
         model_name = type(self.model).__name__
         check_input(self.model, self.tokenizer, self.abilities)
         self.structures = choose_structures(chosen.structure, self.abilities, model_name)
@@ -96,6 +99,8 @@ class Parser:
         )
         self.decoding = {"decoder": chosen.decoder, "k": chosen.k, "marginals": chosen.marginals}
         self.decoding |= search_options(chosen.beam_size, chosen.rounds, self.abilities, model_name)
+        if chosen.probabilities and self.abilities.column_probabilities:
+            self.decoding["column_probabilities"] = True
 
     def __call__(self, inputs: Any, *, tags: Any = None, initial: Any = None) -> Any:
         """
@@ -214,6 +219,11 @@ def search_options(beam_size: int | None, rounds: int | None, abilities: Abiliti
             raise ValueError(f"{name} does not refine its trees: leave rounds out")
         options["num_rounds"] = rounds
     return options
+
+
+def with_probabilities(abilities: Abilities) -> Abilities:
+    """Adds the columns of a model that is asked for the probabilities of its predictions."""
+    return replace(abilities, columns=(*abilities.columns, *abilities.column_probabilities))
 
 
 def check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, abilities: Abilities) -> None:

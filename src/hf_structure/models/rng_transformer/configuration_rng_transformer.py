@@ -1,6 +1,7 @@
 """Recursive non-autoregressive Graph-to-Graph Transformer configuration."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
@@ -71,6 +72,10 @@ class RNGTransformerConfig(EncoderConfig):
         arc_loss (`"cross_entropy"` or `"tree"`, defaults to `"cross_entropy"`):
             What is maximised beside the probabilities of labels: the probability of each word's head by itself, or
             that of the whole tree among all trees with one root.
+        calibration (`dict[str, list[float]]`, *optional*):
+            By the names `"heads"`, `"labels"` and those of `columns`, a temperature T and a share e, with which
+            `decode` turns scores s into probabilities, (1 - e) softmax(s / T) + e / number of choices, of whole trees,
+            too. Without them, T is 1 and e is 0. They change no tree, label or column.
 
     Example:
 
@@ -103,6 +108,7 @@ class RNGTransformerConfig(EncoderConfig):
     label_size: int = 100
     decoder_dropout: float | int = 0.33
     arc_loss: Literal["cross_entropy", "tree"] = "cross_entropy"
+    calibration: dict[str, list[float | int]] | None = None
 
     def __post_init__(self, **kwargs):
         if "lexicon_file" in kwargs:
@@ -180,12 +186,18 @@ class RNGTransformerConfig(EncoderConfig):
             reads="pieces",
             max_words=self.max_words,
             max_tokens=self.max_pieces,
+            column_probabilities=tuple(Column(f"{name}_probability") for name in self.columns or {}),
         )
 
     def read_forms(self, words: Sequence[str]) -> dict[str, list]:
         """The hashes of what words look like."""
         num_buckets = self.num_form_buckets
         return {"form_ids": [form_ids(word, num_buckets) for word in words]}
+
+    def calibration_of(self, name: str) -> tuple[float, float]:
+        """The temperature, and the share of the uniform distribution, in probabilities of this name."""
+        temperature, share = (self.calibration or {}).get(name, (1.0, 0.0))
+        return temperature, share
 
     @property
     def _predicted(self) -> tuple[Column, ...]:
@@ -238,6 +250,11 @@ class RNGTransformerConfig(EncoderConfig):
                 f"num_segmentation_layers must be 0, or between {self.num_lower_layers} (the layers that read no "
                 f"graph) and num_hidden_layers {self.num_hidden_layers}, not {layers}"
             )
+        for name, values in (self.calibration or {}).items():
+            if name not in ("heads", "labels", *(self.columns or {})):
+                raise ValueError(f"calibration: {name} is neither heads, labels, nor one of the columns")
+            if len(values) != 2 or not (0 < values[0] < math.inf and 0 <= values[1] < 1):
+                raise ValueError(f"calibration: {name} needs a temperature above 0 and a share below 1, not {values}")
         if not 0 <= self.treebank_dropout <= 1:
             raise ValueError(f"treebank_dropout must be between 0 and 1, not {self.treebank_dropout}")
 

@@ -21,12 +21,10 @@ from transformers.utils import can_return_tuple
 from transformers.utils.output_capturing import capture_outputs
 
 from hf_structure.algorithms.spanning_tree import (
-    arc_marginals,
     check_decoder,
     chosen_scores,
     find_heads,
     tree_log_prob,
-    tree_log_probs,
 )
 from hf_structure.models.modeling_outputs import DecoderOutput, GraphParserOutput
 from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
@@ -274,6 +272,7 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         k: int = 1,
         marginals: bool = False,
         num_rounds: int | None = None,
+        column_probabilities: bool = False,
     ) -> DecoderOutput:
         """
         Parses a batch of sentences. Those whose graph does not change any more take no part in further rounds.
@@ -285,6 +284,7 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
             k (`int`): Number of trees, best first. The last round gives them; each has its best labels.
             marginals (`bool`): Whether to add arc marginals over all trees with one root, from the last round.
             num_rounds (`int`, *optional*): Number of rounds at most, by default `config.num_rounds`.
+            column_probabilities (`bool`): Whether to add the probabilities of the columns' values.
 
         Raises:
             ValueError: if `decoder` is unknown, `k` does not fit it, a sentence is too long or a score NaN, if there
@@ -305,16 +305,18 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         heads = torch.stack([tree.heads for tree, _ in trees], dim=1)  # (B, k, n)
         output = DecoderOutput(heads=heads)
         is_word = heads >= 0
-        head_probs = chosen_scores(scores.arcs.log_softmax(-1), heads).exp().masked_fill(~is_word, 0.0)
+        head_probs = chosen_scores(self.probabilities("heads", scores.arcs), heads).masked_fill(~is_word, 0.0)
         output.columns = {"probabilities": head_probs}
         if decoder != "argmax":
-            output.log_probs = tree_log_probs(scores.arcs, heads, sentences.lengths)
+            output.log_probs = self.tree_log_probs(scores.arcs, heads, sentences.lengths)
         if marginals:
-            output.marginals = arc_marginals(scores.arcs, sentences.lengths)
+            output.marginals = self.arc_marginals(scores.arcs, sentences.lengths)
         if self.config.labelled:
             output.columns["labels"] = torch.stack([tree.labels for tree, _ in trees], dim=1)
             output.columns["label_probabilities"] = torch.stack([probs for _, probs in trees], dim=1)
         output.columns |= self.best_columns(sentences, scores.vectors, is_word)
+        if column_probabilities:
+            output.columns |= self.column_probabilities(sentences, scores.vectors, is_word)
         return output
 
     def _refine(
@@ -343,5 +345,7 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         """The arcs from these heads `(B, n)` with their best labels, -1 for none, and the probabilities of these."""
         if scores.label_vectors is None:
             return Arcs(heads), None
-        probs, labels = self.decoder.score_labels(*scores.label_vectors, heads).softmax(-1).max(-1)
+        label_scores = self.decoder.score_labels(*scores.label_vectors, heads)
+        labels = label_scores.argmax(-1)
+        probs = self.probabilities("labels", label_scores).gather(2, labels.unsqueeze(2)).squeeze(2)  # (B, n)
         return Arcs(heads, labels.masked_fill(heads < 0, -1)), probs.masked_fill(heads < 0, 0.0)

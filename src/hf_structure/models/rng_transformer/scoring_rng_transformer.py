@@ -6,12 +6,14 @@ Shapes: B sentences, n words of the longest, D hidden_size, R relation labels, A
 column.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
+from hf_structure.algorithms.spanning_tree import arc_marginals, tree_log_probs
 from hf_structure.algorithms.word_annotations import CANDIDATES
 from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
 from hf_structure.models.rng_transformer.words_rng_transformer import Sentences, select
@@ -163,6 +165,54 @@ class ScoringMixin(nn.Module):
         if self.tagger is None:
             return {}
         return self.tagger(sentences.words(sentences.hidden_states), vectors[:, 1:], sentences.forms)
+
+    def probabilities(self, name: str, scores: torch.Tensor) -> torch.Tensor:
+        """Probabilities of the choices in the last dimension, by `config.calibration`; of none with a score -inf."""
+        temperature, share = self.config.calibration_of(name)
+        probs = (scores / temperature).softmax(-1)
+        if not share:
+            return probs
+        is_possible = scores > -torch.inf
+        return (1 - share) * probs + share * is_possible / is_possible.sum(-1, keepdim=True)
+
+    def tree_log_probs(self, scores: torch.Tensor, heads: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """`(B, k)`: log-probabilities of trees `(B, k, n)` by `config.calibration`; -inf where there is none."""
+        temperature, share = self.config.calibration_of("heads")
+        log_probs = tree_log_probs(scores / temperature, heads, lengths)
+        if not share:
+            return log_probs
+        # By Cayley's formula, n words have n^(n - 1) trees with one root.
+        sizes = lengths.unsqueeze(1).to(log_probs.dtype)
+        uniform = math.log(share) - (sizes - 1) * sizes.clamp(min=1).log()  # (B, 1)
+        mixed = torch.logaddexp(log_probs + math.log1p(-share), uniform)
+        return mixed.masked_fill(log_probs == -torch.inf, -torch.inf)
+
+    def arc_marginals(self, scores: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """`(B, n, n + 1)`: probabilities of arcs over all trees with one root, by `config.calibration`."""
+        temperature, share = self.config.calibration_of("heads")
+        marginals = arc_marginals(scores / temperature, lengths)
+        if not share:
+            return marginals
+        # Over all trees alike, each of the n possible heads of a word is equally likely.
+        is_word = torch.arange(scores.shape[1], device=scores.device) < lengths.unsqueeze(1)
+        is_arc = is_word.unsqueeze(2) & (scores > -torch.inf)
+        return (1 - share) * marginals + share * is_arc / lengths.clamp(min=1)[:, None, None]
+
+    def column_probabilities(
+        self, sentences: Sentences, vectors: torch.Tensor, mask: torch.Tensor
+    ) -> dict[str, torch.Tensor]:
+        """
+        Probabilities `(B, k, n)` of the best values of all columns (of lemmas, of the best rule), under names such as
+        `upos_probability`; 0 outside a mask `(B, k, n)`.
+        """
+        scores = self.score_columns(sentences, vectors)
+        found = {}
+        for name, best in self.best_columns(sentences, vectors, mask).items():
+            first = best if best.dim() == 3 else best[..., 0]
+            probs = self.probabilities(name, scores[name]).unsqueeze(1).expand(-1, mask.shape[1], -1, -1)
+            chosen = probs.gather(3, first.clamp(min=0).unsqueeze(3)).squeeze(3)  # (B, k, n)
+            found[f"{name}_probability"] = chosen.masked_fill(~mask, 0.0)
+        return found
 
     def best_columns(self, sentences: Sentences, vectors: torch.Tensor, mask: torch.Tensor) -> dict[str, torch.Tensor]:
         """The best values of all columns, `(B, k, n)` or `(B, k, n, CANDIDATES)`, -1 outside a mask `(B, k, n)`."""
