@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +21,10 @@ def evaluate_calibration(
     """Prints, and draws, the reliability of the probabilities in MISC. Raises `ValueError` if there are none."""
     if options.figure:
         check_files([options.gold, options.system], options.figure)
-    found = {name: reliability(*zip(*pairs, strict=True)) for name, pairs in judged(system, gold).items()}
+    found = {
+        name: reliability([value for value, _ in pairs], [is_right for _, is_right in pairs])
+        for name, pairs in judged(system, gold).items()
+    }
     if not found:
         raise ValueError(
             f"{options.system} has no probabilities in MISC: write it with hf-structure parse --probabilities"
@@ -50,15 +54,16 @@ def judged(system: Sequence[ConlluSentence], gold: Sequence[ConlluSentence]) -> 
 
 
 def _judged_word(predicted: ConlluToken, gold: ConlluToken) -> Iterator[tuple[str, float, bool]]:
-    notes = dict(note.partition("=")[::2] for note in predicted.misc.split("|"))
+    entries = (note.partition("=") for note in predicted.misc.split("|"))
+    notes = {key: value for key, _, value in entries}
     has_head = predicted.head == gold.head
-    if "HeadProb" in notes:
-        yield "head", float(notes["HeadProb"]), has_head
-    if "HeadProb" in notes and "LabelProb" in notes:
-        has_label = predicted.deprel == gold.deprel
-        if has_head:
-            yield "label", float(notes["LabelProb"]), has_label
-        yield "head and label", float(notes["HeadProb"]) * float(notes["LabelProb"]), has_head and has_label
+    has_label = predicted.deprel == gold.deprel
+    head = float(notes.get("HeadProb", "nan"))
+    label = float(notes.get("LabelProb", "nan"))
+    judged_parts = [("head", head, has_head), ("head and label", head * label, has_head and has_label)]
+    if has_head:
+        judged_parts.insert(1, ("label", label, has_label))
+    yield from (part for part in judged_parts if not math.isnan(part[1]))
     for column in COLUMNS:
         if value := notes.get(f"{column.capitalize()}Prob"):
             yield column, float(value), getattr(predicted, column) == getattr(gold, column)

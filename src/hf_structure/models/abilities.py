@@ -65,8 +65,7 @@ class Abilities:
         reads_sentences (`bool`):
             Whether it is a causal language model of sentences of words, each of which ends in the end token.
         max_words, max_tokens (`int`, *optional*): The longest sentence it has positions for.
-        column_probabilities (`tuple[Column, ...]`):
-            Probabilities of predictions for each word that `decode(column_probabilities=True)` adds.
+        column_probabilities (`tuple[Column, ...]`): Columns that `decode(column_probabilities=True)` adds.
     """
 
     structures: tuple[str, ...] = ()

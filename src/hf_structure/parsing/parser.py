@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -75,8 +74,6 @@ class Parser:
         loading = (chosen.device, chosen.dtype, chosen.revision, chosen.trust_remote_code)
         self.model, self.tokenizer = load_parser(model, tokenizer, *loading)
         self.abilities = abilities_of(self.model.config)
-        if chosen.probabilities:
-            self.abilities = with_probabilities(self.abilities)
         model_name = type(self.model).__name__
         check_input(self.model, self.tokenizer, self.abilities)
         self.structures = choose_structures(chosen.structure, self.abilities, model_name)
@@ -98,9 +95,8 @@ class Parser:
             treebank_id=self.treebank_id,
         )
         self.decoding = {"decoder": chosen.decoder, "k": chosen.k, "marginals": chosen.marginals}
-        self.decoding |= search_options(chosen.beam_size, chosen.rounds, self.abilities, model_name)
-        if chosen.probabilities and self.abilities.column_probabilities:
-            self.decoding["column_probabilities"] = True
+        search = (chosen.beam_size, chosen.rounds, self.abilities, model_name, chosen.probabilities)
+        self.decoding |= search_options(*search)
 
     def __call__(self, inputs: Any, *, tags: Any = None, initial: Any = None) -> Any:
         """
@@ -207,8 +203,10 @@ def choose_treebank(treebank: str | None, abilities: Abilities, name: str) -> in
     return treebanks.index(treebank)
 
 
-def search_options(beam_size: int | None, rounds: int | None, abilities: Abilities, name: str) -> dict[str, int]:
-    """Returns the arguments of `decode` for beam and rounds. Raises `ValueError` if the model does not take one."""
+def search_options(
+    beam_size: int | None, rounds: int | None, abilities: Abilities, name: str, probabilities: bool = False
+) -> dict[str, int]:
+    """Returns further arguments of `decode`. Raises `ValueError` for a beam or rounds that the model does not take."""
     options = {}
     if beam_size is not None:
         if not abilities.beam:
@@ -218,12 +216,9 @@ def search_options(beam_size: int | None, rounds: int | None, abilities: Abiliti
         if not abilities.rounds:
             raise ValueError(f"{name} does not refine its trees: leave rounds out")
         options["num_rounds"] = rounds
+    if probabilities and abilities.column_probabilities:
+        options["column_probabilities"] = True
     return options
-
-
-def with_probabilities(abilities: Abilities) -> Abilities:
-    """Adds the columns of a model that is asked for the probabilities of its predictions."""
-    return replace(abilities, columns=(*abilities.columns, *abilities.column_probabilities))
 
 
 def check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, abilities: Abilities) -> None:

@@ -10,14 +10,7 @@ from hf_structure.parsing.assembling import assemble_parse, sentences_of
 from hf_structure.parsing.encoding import SentenceEncoder, skipped_errors
 from hf_structure.parsing.loading import choose_tokenizer
 from hf_structure.parsing.options import MAX_WORDS
-from hf_structure.parsing.parser import (
-    check_input,
-    choose_structures,
-    choose_treebank,
-    decode_batch,
-    search_options,
-    with_probabilities,
-)
+from hf_structure.parsing.parser import check_input, choose_structures, choose_treebank, decode_batch, search_options
 from hf_structure.text.sentences import cleaned, read_plain
 
 
@@ -69,14 +62,12 @@ class SentencePipeline(Pipeline):
             max_words=max_words,
             treebank_id=choose_treebank(treebank, abilities, name),
         )
-        decoding |= search_options(beam_size, rounds, abilities, name)
-        if probabilities and abilities.column_probabilities:
-            decoding["column_probabilities"] = True
+        decoding |= search_options(beam_size, rounds, abilities, name, probabilities)
         structures = choose_structures(structure or self.structure, abilities, name)
         return (
             {"encode": encode, "skipped": skipped_errors(skip_long, skip_empty)},
             decoding,
-            {"structures": structures, "punctuation": punctuation, "probabilities": probabilities},
+            {"structures": structures, "punctuation": punctuation},
         )
 
     def preprocess(self, inputs: Any, encode: SentenceEncoder, skipped: tuple) -> dict[str, Any]:
@@ -98,15 +89,10 @@ class SentencePipeline(Pipeline):
             decoded[index] = sentence
         return {"encoded": encoded, "decoded": decoded if isinstance(encoded, list) else decoded[0]}
 
-    def postprocess(
-        self, model_outputs: dict[str, Any], probabilities: bool = False, **options
-    ) -> dict[str, Any] | None:
+    def postprocess(self, model_outputs: dict[str, Any], **options) -> dict[str, Any] | None:
         if model_outputs["encoded"] is None:
             return None
-        abilities = abilities_of(self.model.config)
-        if probabilities:
-            abilities = with_probabilities(abilities)
-        return assemble_parse(**model_outputs, abilities=abilities, **options)
+        return assemble_parse(**model_outputs, abilities=abilities_of(self.model.config), **options)
 
 
 class DependencySentencePipeline(SentencePipeline):

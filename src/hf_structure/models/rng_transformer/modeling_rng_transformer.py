@@ -297,7 +297,7 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         read = (attention_mask, word_ids, tag_ids, form_ids, treebank_ids)
         sentences, left_align = self.read_words(check_one_input(input_ids, inputs_embeds), *read)
         arcs = self.initial_arcs(left_align(initial_heads), left_align(initial_deprels), sentences)
-        scores, arcs, label_probs = self._refine(sentences, arcs, decoder, num_rounds)
+        scores, arcs, label_probs = self.refine(sentences, arcs, decoder, num_rounds)
         trees: list[Any] = [(arcs, label_probs)]
         if k > 1:
             best = find_heads(scores.arcs, sentences.lengths, decoder, k)  # (B, k, n)
@@ -314,12 +314,10 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         if self.config.labelled:
             output.columns["labels"] = torch.stack([tree.labels for tree, _ in trees], dim=1)
             output.columns["label_probabilities"] = torch.stack([probs for _, probs in trees], dim=1)
-        output.columns |= self.best_columns(sentences, scores.vectors, is_word)
-        if column_probabilities:
-            output.columns |= self.column_probabilities(sentences, scores.vectors, is_word)
+        output.columns |= self.best_columns(sentences, scores.vectors, is_word, column_probabilities)
         return output
 
-    def _refine(
+    def refine(
         self, sentences: Sentences, arcs: Arcs | None, decoder: str, num_rounds: int
     ) -> tuple[Scores, Arcs, torch.Tensor | None]:
         """Scores, arcs and probabilities of labels in the last round of each sentence."""

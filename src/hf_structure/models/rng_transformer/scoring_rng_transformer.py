@@ -198,29 +198,23 @@ class ScoringMixin(nn.Module):
         is_arc = is_word.unsqueeze(2) & (scores > -torch.inf)
         return (1 - share) * marginals + share * is_arc / lengths.clamp(min=1)[:, None, None]
 
-    def column_probabilities(
-        self, sentences: Sentences, vectors: torch.Tensor, mask: torch.Tensor
+    def best_columns(
+        self, sentences: Sentences, vectors: torch.Tensor, mask: torch.Tensor, probabilities: bool = False
     ) -> dict[str, torch.Tensor]:
         """
-        Probabilities `(B, k, n)` of the best values of all columns (of lemmas, of the best rule), under names such as
-        `upos_probability`; 0 outside a mask `(B, k, n)`.
+        The best values of all columns, `(B, k, n)` or `(B, k, n, CANDIDATES)`, -1 outside a mask `(B, k, n)`; with
+        `probabilities` also those of the first ones, `(B, k, n)`, under names such as `upos_probability`.
         """
         scores = self.score_columns(sentences, vectors)
         found = {}
-        for name, best in self.best_columns(sentences, vectors, mask).items():
-            first = best if best.dim() == 3 else best[..., 0]
-            probs = self.probabilities(name, scores[name]).unsqueeze(1).expand(-1, mask.shape[1], -1, -1)
-            chosen = probs.gather(3, first.clamp(min=0).unsqueeze(3)).squeeze(3)  # (B, k, n)
-            found[f"{name}_probability"] = chosen.masked_fill(~mask, 0.0)
-        return found
-
-    def best_columns(self, sentences: Sentences, vectors: torch.Tensor, mask: torch.Tensor) -> dict[str, torch.Tensor]:
-        """The best values of all columns, `(B, k, n)` or `(B, k, n, CANDIDATES)`, -1 outside a mask `(B, k, n)`."""
-        best = {} if self.tagger is None else self.tagger.best(self.score_columns(sentences, vectors))
-        for name, values in best.items():
+        for name, values in (self.tagger.best(scores) if self.tagger else {}).items():
             is_word = mask if values.dim() == 2 else mask.unsqueeze(3)
-            best[name] = torch.where(is_word, values.unsqueeze(1), -1)  # (B, k, n) or (B, k, n, CANDIDATES)
-        return best
+            found[name] = torch.where(is_word, values.unsqueeze(1), -1)  # (B, k, n) or (B, k, n, CANDIDATES)
+            if probabilities:
+                first = values if values.dim() == 2 else values[..., 0]
+                probs = self.probabilities(name, scores[name]).gather(2, first.unsqueeze(2))  # (B, n, 1)
+                found[f"{name}_probability"] = torch.where(mask, probs.transpose(1, 2), 0.0)  # (B, k, n)
+        return found
 
     def _score_starts(self, sentences: Sentences) -> torch.Tensor:
         """`(B, n)`: logits of a sentence that begins with each word."""
