@@ -46,10 +46,12 @@ def calibrate(args: argparse.Namespace) -> None:
     config = read_config(folder, "parser", args.trust_remote_code)
     if not isinstance(config, RNGTransformerConfig):
         raise ValueError(f"{args.model} is no RNGTransformer, the only parser that can be calibrated")
+    # All files are read before the first is parsed, which takes minutes.
+    gold = [read_gold(read_conllu(file), file) for file in args.gold]
     found = []
-    for file, treebank in zip(args.gold, args.treebanks or [None] * len(args.gold), strict=True):
+    for sentences, treebank in zip(gold, args.treebanks or [None] * len(gold), strict=True):
         parser = Parser(str(folder), device=args.device, treebank=treebank)
-        found.append(collect(parser, read_gold(read_conllu(file), file)))
+        found.append(collect(parser, sentences))
     if unknown := {*(args.only or ())} - found[0].keys():
         raise ValueError(f"--only {min(unknown)}: the model predicts {', '.join(sorted(found[0]))}")
     fitted = {

@@ -40,7 +40,7 @@ def probabilities(choices: Choices, calibration: Calibration) -> torch.Tensor:
 
 
 def _probabilities(choices: Choices, temperature: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
-    uniform = 1 / (choices.scores > -torch.inf).sum(1)
+    uniform = 1 / (choices.scores > -torch.inf).float().sum(1)
     probs = (choices.scores.clamp(min=FORBIDDEN) / temperature).softmax(1)
     return (1 - share) * probs.gather(1, choices.chosen.unsqueeze(1)).squeeze(1) + share * uniform  # (N,)
 

@@ -172,7 +172,7 @@ class ScoringMixin(nn.Module):
         probs = (scores / temperature).softmax(-1)
         if not share:
             return probs
-        is_possible = scores > -torch.inf
+        is_possible = (scores > -torch.inf).to(probs.dtype)
         return (1 - share) * probs + share * is_possible / is_possible.sum(-1, keepdim=True)
 
     def tree_log_probs(self, scores: torch.Tensor, heads: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
@@ -195,7 +195,7 @@ class ScoringMixin(nn.Module):
             return marginals
         # Over all trees alike, each of the n possible heads of a word is equally likely.
         is_word = torch.arange(scores.shape[1], device=scores.device) < lengths.unsqueeze(1)
-        is_arc = is_word.unsqueeze(2) & (scores > -torch.inf)
+        is_arc = (is_word.unsqueeze(2) & (scores > -torch.inf)).to(marginals.dtype)
         return (1 - share) * marginals + share * is_arc / lengths.clamp(min=1)[:, None, None]
 
     def best_columns(
