@@ -152,6 +152,8 @@ def check(options: argparse.Namespace) -> None:
         raise ValueError(f"{options.output} is a file, not a folder")
     if suffix_of(options) == ".parquet":
         parse_schema()  # raises if pyarrow is missing
+        if options.probabilities:
+            raise ValueError("--probabilities is for CoNLL-U: a Parquet file has those of heads alone")
 
 
 def suffix_of(options: argparse.Namespace) -> str:
@@ -365,7 +367,7 @@ def main() -> None:
     check(options)
     index, step = shard_of(options) or (0, 1)
     corpus = open_corpus(options)
-    folder = BlockFolder(options.output, suffix_of(options), len(corpus.parts))
+    folder = BlockFolder(options.output, suffix_of(options), len(corpus.parts), options.probabilities)
     parts = range(index, folder.count, step)
     if folder.count and not parts:
         print(

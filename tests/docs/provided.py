@@ -145,7 +145,7 @@ FILES: dict[Callable[[Path], object], str] = {
     treebank: (
         "dev.conllu test.conllu gold.conllu system.conllu a.conllu b.conllu udgn-1.conllu udgn-2.conllu rest.conllu "
         "g2g.conllu deptr.conllu deptr-ch.conllu deptr-h.conllu en_ewt-dev.conllu en_ewt-test.conllu "
-        "en_ewt-ud-test.conllu en_ewt-ud-dev.conllu test.dep.conllu ar-dev.conllu ar-test.conllu"
+        "en_ewt-ud-test.conllu en_ewt-ud-dev.conllu en_gum-dev.conllu test.dep.conllu ar-dev.conllu ar-test.conllu"
     ),
     lambda path: treebank(path, GENRES): (
         "train.conllu train.dep.conllu en_ewt-train.conllu en_gum-train.conllu en_gum-test.conllu consensus.conllu "

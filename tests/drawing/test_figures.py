@@ -13,6 +13,7 @@ from hf_structure.drawing.figures import (
     plot_marginals,
     plot_parents,
     plot_relation_weights,
+    plot_reliability,
 )
 from hf_structure.drawing.graph_figures import plot_circuits, plot_tapes
 
@@ -22,6 +23,7 @@ CALLS = {
     "distances": lambda: plot_distances(["a"], [], [0.0]),
     "class scores": lambda: plot_class_scores({"a": [1.0]}, ["1"], "x", "y"),
     "curves": lambda: plot_curves({"UAS": {"a": {1: [0.5]}}}, "x"),
+    "reliability": lambda: plot_reliability({"a": [(0.5, 0.25)]}),
     "relation weights": lambda: plot_relation_weights([[[0.5, 0.5]]]),
     "tapes": lambda: plot_tapes(["a"], [[[0, 0], [0, 1]]], TapeFeatures(["degree"])),
     "circuits": lambda: plot_circuits({"a": {"b": 0.5}}),
@@ -149,3 +151,13 @@ def test_the_missing_library_is_named(call, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"figures need matplotlib: pip install 'hf_structure\[viz\]'"):
         call()
+
+
+def test_reliability_is_drawn_beside_the_diagonal():
+    figure = plot_reliability({"head": [(0.5, 0.25), (0.9, 0.75)], "$x$": [(1.0, 0.5)]})
+    diagonal, *lines = figure.axes[0].lines
+    assert diagonal.get_xydata().tolist() == [[0, 0], [100, 100]]
+    assert [line.get_xydata().tolist() for line in lines] == [[[50, 25], [90, 75]], [[100, 50]]]
+    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["head", "$x$"]
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        plot_reliability({"head": [(0.5, 25)]})

@@ -107,7 +107,7 @@ def test_trees_and_their_probabilities():
     parsed = decode(model)
     with torch.no_grad():
         sentences, _ = model.read_words(**PIECES)
-        scores, _, _ = model._refine(sentences, None, "tree", model.config.num_rounds)
+        scores, _, _ = model.refine(sentences, None, "tree", model.config.num_rounds)
         span_scores = model.constituents(scores.vectors, sentences.lengths)
     marginals = chart_sums(span_scores, sentences.lengths)[1]
     names = model.config.span_labels

@@ -348,3 +348,35 @@ def test_options_of_the_command_have_the_names_of_python(capsys):
     shown = capsys.readouterr().out
     assert {f"--{name}" for name in OPTIONS if name not in OF_PYTHON} <= set(re.findall(r"--\w+", shown))
     assert re.search(r"-k( N)?, --k N", shown)
+
+
+def test_every_door_gives_the_same_probabilities(tmp_path, tagger):
+    text = "The cat slept. Dogs bark."
+    options = {"sentences": "model", "probabilities": True}
+    columns = ["upos_probability", "xpos_probability", "feats_probability", "lemma_probability"]
+
+    def shown(parses: Any) -> list[tuple]:
+        trees = [parsed.dependency for parsed in flat(parses)]
+        return [
+            (tree.probabilities, tree.label_probabilities, *(tree.columns[name] for name in columns)) for tree in trees
+        ]
+
+    expected = shown(parse(text, tagger, **options))
+    for kind in (Object, Stream, Pipeline):
+        found = shown(kind(tmp_path, tagger).parse(text, **options))
+        assert [list(map(tuple, each)) for each in found] == [list(map(tuple, each)) for each in expected], kind
+    for kind in (Command, Annotation):
+        door = kind(tmp_path, tagger)
+        given = ("--format", "conllu") if kind is Command else ()
+        written = door.run(*given, *door.arguments(text, "raw", **options))
+        notes = [
+            [note.split("=")[1] for note in word.misc.split("|") if note.startswith("UposProb=")]
+            for sentence in read_conllu(written.splitlines())
+            for word in sentence.words
+        ]
+        values = [value for each in expected for value in each[2]]
+        assert [float(value) for [value] in notes] == pytest.approx(values, rel=1e-3)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("hf_structure", config={"model": str(tagger), "sentences": "model", "probabilities": True})
+    doc = nlp(doc_of(text, nlp.vocab))
+    assert [token._.upos_probability for token in doc] == pytest.approx([v for each in expected for v in each[2]])

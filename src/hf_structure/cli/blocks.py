@@ -101,8 +101,9 @@ class BlockFolder:
     in their names.
     """
 
-    def __init__(self, output: str, suffix: str, count: int):
+    def __init__(self, output: str, suffix: str, count: int, probabilities: bool = False):
         self.output = output
+        self.probabilities = probabilities
         self.suffix = suffix
         self.count = count
         self.work = Folder(f"{output.rstrip('/')}.blocks")
@@ -154,7 +155,7 @@ class BlockFolder:
     def write(self, part: int, number: int, parses: Iterator[Parse], counts: Callable[[], Sequence[int]]) -> Block:
         """Writes a block. `counts` returns its position and counts when all `parses` have been read."""
         with self.work.temporary() as path:
-            _write(parses, path, self.suffix)
+            _write(parses, path, self.suffix, self.probabilities)
             block = Block(part, number, *counts())
             self.work.publish(path, f"block-{'-'.join(map(str, block))}{self.suffix}")
         return block
@@ -229,8 +230,8 @@ class BlockFolder:
         return OPTIONS in self.work.names()
 
 
-def _write(parses: Iterator[Parse], path: Path, suffix: str) -> None:
-    """Writes parses, of which only `BUFFERED` are in memory."""
+def _write(parses: Iterator[Parse], path: Path, suffix: str, probabilities: bool) -> None:
+    """Writes parses, in CoNLL-U with all their probabilities if these are wanted. Only `BUFFERED` are in memory."""
     chunks = iter(lambda: list(islice(parses, BUFFERED)), [])
     if suffix == ".parquet":
         import pyarrow
@@ -245,7 +246,7 @@ def _write(parses: Iterator[Parse], path: Path, suffix: str) -> None:
     with open(path, "wb") as file:
         # Of no sentence, a compressed file has a beginning and an end all the same.
         for chunk in chain([next(chunks, [])], chunks):
-            content = "".join(parsed.to_conllu() for parsed in chunk).encode()
+            content = "".join(parsed.to_conllu(probabilities=probabilities) for parsed in chunk).encode()
             file.write(content if compression is None else compression.compress(content))
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import io
+import math
 import os
 import re
 import sys
@@ -45,6 +46,17 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a number of at least 1, not {text!r}")
     return int(text)
+
+
+def share(text: str) -> float:
+    """Parses a number between 0 and 1. Raises `ArgumentTypeError`, which argparse turns into a message."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"must be a number between 0 and 1, not {text!r}")
+    return number
 
 
 def positives(text: str) -> list[int]:

@@ -11,6 +11,7 @@ from random import Random
 from hf_structure.cli.common import add_command, check_files, given_options, print_table, refuse_options
 from hf_structure.cli.gold import read_gold
 from hf_structure.cli.groups import HELP, in_order, word_groups
+from hf_structure.cli.reliability import evaluate_calibration
 from hf_structure.cli.score_tables import table_writer
 from hf_structure.cli.tree_counts import (
     ALL,
@@ -45,6 +46,7 @@ from hf_structure.text.formats import GRAPH_FORMATS, SUFFIXES
 from hf_structure.text.graphs import ANNOTATIONS, load_graphs
 
 _ROWS = ("by", "per_sentence")
+_CALIBRATION = ("calibration", "figure")
 _OPTIONS = {
     "tree": (*DEPENDENCY_OPTIONS, "conll18"),
     "brackets": (*BRACKET_OPTIONS, "punctuation", "baselines", "evalb"),
@@ -83,6 +85,14 @@ def add_evaluate(commands: argparse._SubParsersAction) -> None:
         help="print the scores of the CoNLL 2018 shared task: tokens, sentences, words, tags, lemmas, UAS, LAS, CLAS, "
         "MLAS, BLEX; default: if sentences or words differ, and neither --ignore nor --uuas is given",
     )
+    probabilities = parser.add_argument_group("reliability of the probabilities in MISC of CoNLL-U")
+    probabilities.add_argument(
+        "--calibration",
+        action="store_true",
+        help="print how many words are right by the probability they have, in 15 bins, and the expected calibration "
+        "error; for tags, features and lemmas the file to judge needs hf-structure parse --probabilities",
+    )
+    probabilities.add_argument("--figure", metavar="FILE", help="with --calibration: draw it, .svg, .png or .pdf")
     graphs = parser.add_argument_group("unlabelled arcs of graphs, including arcs from the root")
     graphs.add_argument(
         "--annotation", choices=ANNOTATIONS, help="the gold graph of CoNLL-U: enhanced (default, DEPS) or basic (HEAD)"
@@ -120,6 +130,10 @@ def run_evaluate(options: argparse.Namespace) -> None:
     for other, names in _OPTIONS.items():
         if other != kind:
             refuse_options(options, names, f"is for {_FORMS[other]} only")
+    if kind != "tree":
+        refuse_options(options, _CALIBRATION, "is for trees in CoNLL-U only")
+    if options.figure and not options.calibration:
+        raise ValueError("--figure needs --calibration")
     if kind == "graph":
         refuse_options(options, _ROWS, "is for trees, in CoNLL-U or brackets, only")
     _EVALUATORS[kind](options)
@@ -149,6 +163,10 @@ def _evaluate_conllu(options: argparse.Namespace) -> None:
     gold = read_gold(read_conllu(options.gold), options.gold)
     system = list(read_conllu(options.system))
     needs_same_words = ("ignore", "uuas", *_ROWS)
+    if options.calibration:
+        refuse_options(options, ("conll18", *needs_same_words), "cannot be used with --calibration")
+        evaluate_calibration(system, gold, options)
+        return
     if options.conll18:
         refuse_options(options, needs_same_words, "cannot be used with --conll18")
     has_same_words = [sentence.forms for sentence in system] == [sentence.forms for sentence in gold]

@@ -3,6 +3,7 @@
 import argparse
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import IO, TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from hf_structure.cli.common import (
     output_file,
     output_form,
     refuse_options,
+    share,
 )
 from hf_structure.cli.results import BadInputError, ask_for_lines, read_sentences, report, results_of
 from hf_structure.drawing.html import render_html
@@ -49,7 +51,18 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
     add_input_format(parser)
     several = {"help": "the N best trees or graphs of each sentence; not with --format conllu, sdp and brackets"}
     arcs = {"help": "with --format json: the probabilities of all arcs"}
-    add_parsing(parser, k=several, marginals=arcs)
+    tags = {
+        "help": "with --format conllu or json: the probabilities of tags, features and lemmas, too; CoNLL-U that was "
+        "read gets all of them, in MISC"
+    }
+    add_parsing(parser, k=several, marginals=arcs, probabilities=tags)
+    parser.add_argument(
+        "--flag",
+        type=share,
+        metavar="P",
+        help="with --format conllu, json or text: mark the words whose head has a probability below P: Flag=Yes in "
+        "MISC, the column flag in JSON, a line below a tree in text",
+    )
     parser.add_argument(
         "--refine", action="store_true", help="start from the trees of the CoNLL-U that is read, if the model can"
     )
@@ -78,6 +91,8 @@ def run_parse(options: argparse.Namespace) -> None:
     parser = Parser(options.model, **options_of(options, structure=structure, sentences=sentences))
     # Parsing nothing raises errors of options before a file is opened, and overwritten.
     parser((), initial=() if options.refine else None)
+    if options.flag is not None and "dependency" not in parser.structures:
+        raise ValueError("--flag marks words of dependency trees, but there are none")
     ask_for_lines(options.files)
     failures: list[BadInputError] = []
     with output_file(options.output) as file:
@@ -114,10 +129,13 @@ def _write(results: Iterator[Result], options: argparse.Namespace, file: IO[str]
         # A page has one head and one title, so it is written at once.
         file.write(render_html([parsed for _, parsed in numbered]))
         return skipped
-    write = partial(write_conllu, spaces_after=True) if options.spaces_after else WRITERS[options.format]
+    write = WRITERS[options.format]
+    if options.format == "conllu":
+        probabilities = options.probabilities or options.flag is not None
+        write = partial(write_conllu, spaces_after=options.spaces_after, probabilities=probabilities)
     file.write(HEADERS.get(options.format, ""))
     for number, parsed in numbered:
-        file.write(write(parsed, number))
+        file.write(write(parsed if options.flag is None else flagged(parsed, options.flag), number))
         # Whoever types sentences, or sends them through a pipe, waits for each tree.
         file.flush()
     return skipped
@@ -149,6 +167,10 @@ def _check_parse(options: argparse.Namespace) -> None:
         raise ValueError("-k needs --decoder tree")
     if options.format != "conllu":
         refuse_options(options, ["spaces_after"], "needs --format conllu: no other format has MISC")
+    if options.format not in ("conllu", "json"):
+        refuse_options(options, ["probabilities"], "needs --format conllu or json: no other format can hold them")
+    if options.format not in ("conllu", "json", "text"):
+        refuse_options(options, ["flag"], "needs --format conllu, json or text")
     if options.structure:
         _check_structure(options)
     check_inputs(options.files, options.output)
@@ -165,9 +187,25 @@ def _check_structure(options: argparse.Namespace) -> None:
         refuse_options(options, ["marginals"], reason)
 
 
-def write_conllu(parsed: Parse, number: int, spaces_after: bool = False) -> str:
+def flagged(parsed: Parse, threshold: float) -> Parse:
+    """Adds the column `flag` to a tree: "Yes" for each word whose head's probability is below the threshold."""
+    tree = parsed.dependency
+    if tree is None or tree.probabilities is None:
+        return parsed
+    marks = ["Yes" if value is not None and value < threshold else None for value in tree.probabilities]
+    return replace(parsed, dependency=replace(tree, columns={**tree.columns, "flag": marks}))
+
+
+def write_conllu(parsed: Parse, number: int, spaces_after: bool = False, probabilities: bool = False) -> str:
     """Writes a sentence as CoNLL-U; a sentence without `sent_id` gets this number."""
-    return parsed.to_conllu(parsed.numbered(number), spaces_after)
+    return parsed.to_conllu(parsed.numbered(number), spaces_after, probabilities)
+
+
+def _write_text(parsed: Parse, number: int) -> str:
+    marks = () if parsed.dependency is None else parsed.dependency.columns.get("flag", ())
+    words = [f"{word.number} {word.form}" for word, mark in zip(parsed, marks, strict=False) if mark]
+    line = f"flagged: {', '.join(words)}\n" if words else ""
+    return f"{' '.join(parsed.words)}\n{parsed}\n{line}\n"
 
 
 def _write_sdp(parsed: Parse, number: int) -> str:
@@ -197,7 +235,7 @@ WRITERS: dict[str, Callable[..., str]] = {
     "conllu": write_conllu,
     "json": lambda parsed, *_: json.dumps(parsed.to_dict(), ensure_ascii=False) + "\n",
     "sdp": _write_sdp,
-    "text": lambda parsed, *_: f"{' '.join(parsed.words)}\n{parsed}\n\n",
+    "text": _write_text,
     "svg": lambda parsed, *_: "".join(each.to_svg() + "\n" for each in _best(parsed)),
     "tikz": lambda parsed, *_: "".join(each.to_tikz() + "\n" for each in _best(parsed)),
 }

@@ -5,7 +5,7 @@ Figures of model predictions, as `matplotlib.figure.Figure`, to show in a notebo
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from itertools import cycle
+from itertools import chain, cycle
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
@@ -185,6 +185,32 @@ def plot_class_scores(
         axes.plot(range(len(classes)), heights, marker=marker, markersize=5, linewidth=1.4, label=name)
     axes.set_xticks(range(len(classes)), classes, parse_math=False)
     axes.set(xlabel=xlabel, ylabel=ylabel)
+    open_frame(axes)
+    as_written(axes.legend(frameon=False))
+    return figure
+
+
+def plot_reliability(curves: Mapping[str, Sequence[tuple[float, float]]]) -> "Figure":
+    """
+    Draws the share of predictions that are right over their probability, one line for each kind of prediction, above
+    or below the diagonal on which probabilities are reliable.
+
+    Args:
+        curves (`Mapping[str, Sequence[tuple[float, float]]]`):
+            By name, the mean probability of each bin and the share that is right.
+
+    Raises `ValueError` for a value that is not between 0 and 1.
+    """
+    if any(not 0 <= value <= 1 for curve in curves.values() for value in chain.from_iterable(curve)):
+        raise ValueError("probabilities and shares must be between 0 and 1")
+    figure = new_figure(4.6, 4.2)
+    axes = figure.add_subplot()
+    axes.plot([0, 100], [0, 100], color=MUTED, linewidth=1.0, linestyle="--")
+    for (name, curve), marker in zip(curves.items(), cycle(MARKERS)):
+        xs = [100 * probability for probability, _ in curve]
+        ys = [100 * share for _, share in curve]
+        axes.plot(xs, ys, marker=marker, markersize=4, linewidth=1.4, label=name)
+    axes.set(xlabel="probability (%)", ylabel="right (%)", xlim=(0, 100), ylim=(0, 100), aspect="equal")
     open_frame(axes)
     as_written(axes.legend(frameon=False))
     return figure

@@ -66,6 +66,7 @@ class Abilities:
         reads_sentences (`bool`):
             It is a causal language model of sentences of words, each of which ends in the end token.
         max_words, max_tokens (`int`, *optional*): The longest sentence it has positions for.
+        column_probabilities (`tuple[Column, ...]`): Columns that `decode(column_probabilities=True)` adds.
     """
 
     structures: tuple[str, ...] = ()
@@ -87,6 +88,7 @@ class Abilities:
     reads_sentences: bool = False
     max_words: int | None = None
     max_tokens: int | None = None
+    column_probabilities: tuple[Column, ...] = ()
 
 
 def abilities_of(config: PreTrainedConfig) -> Abilities:

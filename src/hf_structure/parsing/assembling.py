@@ -49,7 +49,8 @@ def assemble_parse(
     if "constituency" in structures:
         parse["constituency"] = _constituency(encoded, decoded, abilities.span_labels, punctuation)
     if "dependency" in structures:
-        trees = _trees(encoded, decoded, abilities.columns, punctuation)
+        requested = tuple(column for column in abilities.column_probabilities if column.name in decoded["columns"])
+        trees = _trees(encoded, decoded, abilities.columns + requested, punctuation)
         parse["dependency"] = trees[0]
         if len(decoded["heads"]) > 1:
             parse["alternatives"] = trees

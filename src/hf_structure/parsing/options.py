@@ -122,6 +122,8 @@ class ParseOptions:
         marginals (`bool`, defaults to `False`):
             Adds the probabilities of all arcs over all trees (for models with a beam, over the beam's trees or
             graphs).
+        probabilities (`bool`, defaults to `False`):
+            Adds the probabilities of predicted tags, features and lemmas: columns such as `upos_probability`.
         punctuation (`"attach"`, `"drop"` or `"parse"`, defaults to `"attach"`):
             For a model trained without punctuation: put marks into its tree by rule (`attach`), leave them out of the
             tree (`drop`), or show them to the model as words (`parse`). Marks alone are always parsed as words.
@@ -166,6 +168,7 @@ class ParseOptions:
     beam_size: int | None = None
     rounds: int | None = None
     marginals: bool = False
+    probabilities: bool = False
     punctuation: Punctuation = "attach"
     word_tokenizer: WordTokenizer | None = None
     treebank: str | None = None

@@ -97,7 +97,8 @@ class Parser:
         self.decoding = {"decoder": chosen.decoder, "k": chosen.k, "marginals": chosen.marginals}
         if self.abilities.optional_constituents:
             self.decoding["constituents"] = "constituency" in self.structures
-        self.decoding |= search_options(chosen.beam_size, chosen.rounds, self.abilities, model_name)
+        search = (chosen.beam_size, chosen.rounds, self.abilities, model_name, chosen.probabilities)
+        self.decoding |= search_options(*search)
 
     def __call__(self, inputs: Any, *, tags: Any = None, initial: Any = None) -> Any:
         """
@@ -220,8 +221,10 @@ def choose_treebank(treebank: str | None, abilities: Abilities, name: str) -> in
     return treebanks.index(treebank)
 
 
-def search_options(beam_size: int | None, rounds: int | None, abilities: Abilities, name: str) -> dict[str, int]:
-    """Returns the arguments of `decode` for beam and rounds. Raises `ValueError` if the model does not take one."""
+def search_options(
+    beam_size: int | None, rounds: int | None, abilities: Abilities, name: str, probabilities: bool = False
+) -> dict[str, int]:
+    """Returns further arguments of `decode`. Raises `ValueError` for a beam or rounds that the model does not take."""
     options = {}
     if beam_size is not None:
         if not abilities.beam:
@@ -231,6 +234,8 @@ def search_options(beam_size: int | None, rounds: int | None, abilities: Abiliti
         if not abilities.rounds:
             raise ValueError(f"{name} does not refine its trees: leave rounds out")
         options["num_rounds"] = rounds
+    if probabilities and abilities.column_probabilities:
+        options["column_probabilities"] = True
     return options
 
 

@@ -48,6 +48,7 @@ class SentencePipeline(Pipeline):
         skip_empty: bool = False,
         beam_size: int | None = None,
         rounds: int | None = None,
+        probabilities: bool = False,
         **decoding,
     ):
         abilities = abilities_of(self.model.config)
@@ -61,7 +62,7 @@ class SentencePipeline(Pipeline):
             max_words=max_words,
             treebank_id=choose_treebank(treebank, abilities, name),
         )
-        decoding |= search_options(beam_size, rounds, abilities, name)
+        decoding |= search_options(beam_size, rounds, abilities, name, probabilities)
         structures = choose_structures(structure or self.structure, abilities, name)
         return (
             {"encode": encode, "skipped": skipped_errors(skip_long, skip_empty)},

@@ -117,8 +117,8 @@ class DependencyTree(Drawn, Value, TreeOfWords):
         Formats the tree as one CoNLL-U sentence, including the empty line that ends it. A tree without words gives an
         empty string.
 
-        Probabilities go to MISC (`HeadProb=0.87|LabelProb=0.9`), the tree's log-probability to a comment. Unknown
-        columns are `_`.
+        Probabilities go to MISC (`HeadProb=0.87|LabelProb=0.9`), with a column `upos_probability` also `UposProb=1`;
+        the tree's log-probability goes to a comment. Unknown columns are `_`.
 
         Args:
             metadata (`Mapping[str, str]`, *optional*): Comments to write above: `{"sent_id": "1"}` -> `# sent_id = 1`.
@@ -138,12 +138,17 @@ class DependencyTree(Drawn, Value, TreeOfWords):
         )
         return self._fill(sentence).to_string()
 
-    def written_into(self, sentence: ConlluSentence) -> ConlluSentence:
+    def written_into(self, sentence: ConlluSentence, probabilities: bool = False) -> ConlluSentence:
         """
-        Returns a copy of a CoNLL-U sentence with these heads and labels, and with the columns that this tree predicts.
-        Everything else is kept. Raises `ValueError` if it has another number of words.
+        Returns a copy of a CoNLL-U sentence with these heads and labels, and with the columns that this tree predicts;
+        with `probabilities`, they and further predictions are added to MISC. Everything else is kept. Raises
+        `ValueError` if it has another number of words.
         """
-        return self._fill(sentence.with_heads(self.heads, self.labels or ["_"] * len(self.heads)))
+        filled = self._fill(sentence.with_heads(self.heads, self.labels or ["_"] * len(self.heads)))
+        if not probabilities:
+            return filled
+        pairs = zip((word.misc for word in filled.words), self._misc(), strict=True)
+        return filled.with_column("misc", ["|".join(note for note in pair if note != "_") or "_" for pair in pairs])
 
     def _fill(self, sentence: ConlluSentence) -> ConlluSentence:
         predicted = self.columns.keys() & CONLLU
@@ -152,7 +157,8 @@ class DependencyTree(Drawn, Value, TreeOfWords):
     def _misc(self) -> list[str]:
         """Formats probabilities and further predictions as CoNLL-U's last column."""
         named = {"head_prob": self.probabilities or (), "label_prob": self.label_probabilities or ()}
-        named |= {name: values for name, values in self.columns.items() if name not in CONLLU}
+        others = {name: values for name, values in self.columns.items() if name not in CONLLU}
+        named |= {name.replace("_probability", "_prob"): values for name, values in others.items()}
         notes = [misc_values(name, values) for name, values in named.items() if values]
         return ["|".join(filter(None, (column[i] for column in notes))) or "_" for i in range(len(self.words))]
 

@@ -145,7 +145,12 @@ class Parse(Drawn, Value, TreeOfWords):
             raise ValueError("the initial parse has no dependency tree")
         return self.dependency.initial_tree()
 
-    def to_conllu(self, metadata: Mapping[str, str] | None = None, spaces_after: bool = False) -> str:
+    def to_conllu(
+        self,
+        metadata: Mapping[str, str] | None = None,
+        spaces_after: bool = False,
+        probabilities: bool = False,
+    ) -> str:
         """
         Formats the dependency tree or graph as one sentence of CoNLL-U, with the text layer.
 
@@ -159,13 +164,15 @@ class Parse(Drawn, Value, TreeOfWords):
             spaces_after (`bool`, defaults to `False`):
                 Adds `SpacesAfter=` (as UDPipe does: `\\s`, `\\n`) to MISC after words that are not followed by exactly
                 one space, so that the text can be restored.
+            probabilities (`bool`, defaults to `False`):
+                Adds the probabilities of a tree to MISC of a sentence that came in CoNLL-U, too.
         """
         structure = self.graph or self._dependency()
         if self.source is not None:
             # Comments of the source stay as they are spelled there.
             original = self.source.metadata
             added = {key: value for key, value in self.metadata.items() if key not in original}
-            return str(self._into_source(self.source).with_comments({**added, **(metadata or {})}))
+            return str(self._into_source(self.source, probabilities).with_comments({**added, **(metadata or {})}))
         layer = self._layer_of(structure)
         comments = {"text": self._written_text(layer is not None), **self.metadata, **(metadata or {})}
         written = structure.to_conllu(_ordered(comments), *(layer or ()))
@@ -176,7 +183,7 @@ class Parse(Drawn, Value, TreeOfWords):
         is_named = self.source is not None or "sent_id" in self.metadata
         return {} if is_named else super().numbered(number)
 
-    def _into_source(self, source: ConlluSentence) -> ConlluSentence:
+    def _into_source(self, source: ConlluSentence, probabilities: bool) -> ConlluSentence:
         """The original sentence with its new structure."""
         # The old probabilities would describe the previous tree.
         source = without_probabilities(source)
@@ -185,7 +192,7 @@ class Parse(Drawn, Value, TreeOfWords):
         tree = self._dependency()
         if len(tree.words) < len(self.words):
             source = source.keep_words([not is_punctuation(word) for word in self.words])
-        return tree.written_into(source)
+        return tree.written_into(source, probabilities)
 
     def _layer_of(self, structure: DependencyTree | DependencyGraph) -> tuple[list[bool], Sequence] | None:
         """A mask of words before white space, and multiword tokens; None if the text does not match the words."""

@@ -15,7 +15,8 @@ from hf_structure.text.words import PathOrFile, find_words, numbered_blocks, sou
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 NO_SPACE = "SpaceAfter=No"  # in MISC
 PARAGRAPHS = ("# newpar", "# newdoc")  # prefixes of comments that begin a paragraph
-_NOTES = ("HeadProb=", "LabelProb=", "Votes=")  # MISC entries about the predicted tree
+# MISC entries about the predicted tree
+_NOTES = ("HeadProb=", "LabelProb=", "UposProb=", "XposProb=", "FeatsProb=", "LemmaProb=", "Flag=", "Votes=")
 _fields = attrgetter(*COLUMNS)
 _ID = re.compile(r"(0|[1-9][0-9]{0,8})(?:([-.])([1-9][0-9]{0,8}))?")
 _SEPARATOR = re.compile(r"[\t\n\r\0]")  # ends a column or a line, or makes a file binary

@@ -1,6 +1,7 @@
 """Recursive non-autoregressive Graph-to-Graph Transformer configuration."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
@@ -69,6 +70,9 @@ class RNGTransformerConfig(EncoderConfig):
         arc_loss (`"cross_entropy"` or `"tree"`, defaults to `"cross_entropy"`): Maximise, besides the probabilities of
             labels, the probability of each word's head by itself (the paper's), or of the whole tree among all trees
             with one root, as `examples/papers/compare_rngt.py` compares them.
+        calibration (`dict[str, list[float]]`, *optional*): A temperature T and a share e by the names `"heads"`,
+            `"labels"` and those of `columns`. With them, `decode` turns scores s into probabilities, (1 - e)
+            softmax(s / T) + e / number of choices, of whole trees, too. They change no prediction.
 
     Example:
 
@@ -103,6 +107,7 @@ class RNGTransformerConfig(EncoderConfig):
     label_size: int = 100
     decoder_dropout: float | int = 0.33
     arc_loss: Literal["cross_entropy", "tree"] = "cross_entropy"
+    calibration: dict[str, list[float | int]] | None = None
 
     def __post_init__(self, **kwargs):
         if "lexicon_file" in kwargs:
@@ -182,6 +187,7 @@ class RNGTransformerConfig(EncoderConfig):
             reads="pieces",
             max_words=self.max_words,
             max_tokens=self.max_pieces,
+            column_probabilities=tuple(Column(f"{name}_probability") for name in self.columns or {}),
         )
 
     @property
@@ -193,6 +199,11 @@ class RNGTransformerConfig(EncoderConfig):
         """The hashes of the spelling of words."""
         num_buckets = self.num_form_buckets
         return {"form_ids": [form_ids(word, num_buckets) for word in words]}
+
+    def calibration_of(self, name: str) -> tuple[float, float]:
+        """The temperature, and the share of the uniform distribution, in probabilities of this name."""
+        temperature, share = (self.calibration or {}).get(name, (1.0, 0.0))
+        return temperature, share
 
     @property
     def _predicted(self) -> tuple[Column, ...]:
@@ -255,6 +266,14 @@ class RNGTransformerConfig(EncoderConfig):
                 raise ValueError(f"columns: {name} has no values")
         if self._has_lexicon and not {"lemma", "upos", "xpos"} <= (self.columns or {}).keys():
             raise ValueError("known_words and known_lemmas need the columns lemma, upos and xpos")
+
+    def validate_calibration(self):
+        """Raises `ValueError` for an unknown name, and for a temperature or share that is out of range."""
+        for name, values in (self.calibration or {}).items():
+            if name not in ("heads", "labels", *(self.columns or {})):
+                raise ValueError(f"calibration: {name} is neither heads, labels, nor one of the columns")
+            if len(values) != 2 or not (0 < values[0] < math.inf and 0 <= values[1] < 1):
+                raise ValueError(f"calibration: {name} needs a temperature above 0 and a share below 1, not {values}")
 
 
 @lru_cache(maxsize=64)

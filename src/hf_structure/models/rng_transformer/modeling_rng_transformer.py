@@ -21,12 +21,10 @@ from transformers.utils import can_return_tuple
 from transformers.utils.output_capturing import capture_outputs
 
 from hf_structure.algorithms.spanning_tree import (
-    arc_marginals,
     check_decoder,
     chosen_scores,
     find_heads,
     tree_log_prob,
-    tree_log_probs,
 )
 from hf_structure.models.modeling_outputs import DecoderOutput, GraphParserOutput
 from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
@@ -284,6 +282,7 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         marginals: bool = False,
         num_rounds: int | None = None,
         constituents: bool = True,
+        column_probabilities: bool = False,
     ) -> DecoderOutput:
         """
         Parses a batch of sentences. Those whose graph does not change any more take no part in further rounds.
@@ -296,6 +295,7 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
             marginals (`bool`): Add arc marginals over all trees with one root, from the last round.
             num_rounds (`int`, *optional*): Largest number of rounds, by default `config.num_rounds`.
             constituents (`bool`): Add the best constituency tree, if the model predicts constituents.
+            column_probabilities (`bool`): Add the probabilities of the columns' values.
 
         Raises:
             ValueError: if `decoder` is unknown, `k` does not fit it, a sentence is too long or a score NaN, if there
@@ -305,17 +305,17 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         read = (attention_mask, word_ids, tag_ids, form_ids, treebank_ids)
         sentences, left_align = self.read_words(check_one_input(input_ids, inputs_embeds), *read)
         arcs = self.initial_arcs(left_align(initial_heads), left_align(initial_deprels), sentences)
-        scores, *tree = self._refine(sentences, arcs, decoder, num_rounds)
+        scores, *tree = self.refine(sentences, arcs, decoder, num_rounds)
         trees: list[Any] = [tree]
         if k > 1:
             best = find_heads(scores.arcs, sentences.lengths, decoder, k)  # (B, k, n)
             trees = [self._predict(scores, heads) for heads in best.unbind(1)]
         output = self._with_labels(scores, trees)
         if decoder != "argmax":
-            output.log_probs = tree_log_probs(scores.arcs, output.heads, sentences.lengths)
+            output.log_probs = self.tree_log_probs(scores.arcs, output.heads, sentences.lengths)
         if marginals:
-            output.marginals = arc_marginals(scores.arcs, sentences.lengths)
-        output.columns |= self.best_columns(sentences, scores.vectors, output.heads >= 0)
+            output.marginals = self.arc_marginals(scores.arcs, sentences.lengths)
+        output.columns |= self.best_columns(sentences, scores.vectors, output.heads >= 0, column_probabilities)
         if self.constituents is not None and constituents:
             best = self.constituents.decode(scores.vectors, sentences.lengths)
             output.spans, output.span_labels, output.span_probs, output.span_log_probs = best
@@ -324,14 +324,14 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
     def _with_labels(self, scores: Scores, trees: list[Any]) -> Any:
         """The heads of `k` trees with their probabilities; in a model with labels, also these and theirs."""
         heads = torch.stack([tree.heads for tree, _ in trees], dim=1)  # (B, k, n)
-        head_probs = chosen_scores(scores.arcs.log_softmax(-1), heads).exp()
+        head_probs = chosen_scores(self.probabilities("heads", scores.arcs), heads)
         columns: dict[str, Any] = {"probabilities": head_probs.masked_fill(heads < 0, 0.0)}
         if self.config.labelled:
             columns["labels"] = torch.stack([tree.labels for tree, _ in trees], dim=1)  # (B, k, n)
             columns["label_probabilities"] = torch.stack([probs for _, probs in trees], dim=1)  # (B, k, n)
         return DecoderOutput(heads=heads, columns=columns)
 
-    def _refine(
+    def refine(
         self, sentences: Sentences, arcs: Arcs | None, decoder: str, num_rounds: int | None
     ) -> tuple[Scores, Arcs, torch.Tensor | None]:
         """Scores, arcs and probabilities of labels in the last round of each sentence."""
@@ -360,5 +360,7 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         """The arcs from these heads `(B, n)` with their best labels, -1 for none, and the probabilities of these."""
         if scores.label_vectors is None:
             return Arcs(heads), None
-        probs, labels = self.decoder.score_labels(*scores.label_vectors, heads).softmax(-1).max(-1)
+        label_scores = self.decoder.score_labels(*scores.label_vectors, heads)
+        labels = label_scores.argmax(-1)
+        probs = self.probabilities("labels", label_scores).gather(2, labels.unsqueeze(2)).squeeze(2)  # (B, n)
         return Arcs(heads, labels.masked_fill(heads < 0, -1)), probs.masked_fill(heads < 0, 0.0)

@@ -6,12 +6,14 @@ Shapes: B sentences, n words of the longest, D hidden_size, R relation labels, A
 column.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
+from hf_structure.algorithms.spanning_tree import arc_marginals, tree_log_probs
 from hf_structure.algorithms.word_annotations import CANDIDATES
 from hf_structure.models.rng_transformer.configuration_rng_transformer import RNGTransformerConfig
 from hf_structure.models.rng_transformer.constituents_rng_transformer import RNGTransformerConstituents
@@ -181,13 +183,55 @@ class ScoringMixin(nn.Module):
             return {}
         return self.tagger(sentences.words(sentences.hidden_states), vectors[:, 1:], sentences.forms)
 
-    def best_columns(self, sentences: Sentences, vectors: torch.Tensor, mask: torch.Tensor) -> dict[str, torch.Tensor]:
-        """The best values of all columns, `(B, k, n)` or `(B, k, n, CANDIDATES)`, -1 outside a mask `(B, k, n)`."""
-        best = {} if self.tagger is None else self.tagger.best(self.score_columns(sentences, vectors))
-        for name, values in best.items():
+    def probabilities(self, name: str, scores: torch.Tensor) -> torch.Tensor:
+        """Probabilities of the choices in the last dimension, by `config.calibration`; of none with a score -inf."""
+        temperature, share = self.config.calibration_of(name)
+        probs = (scores / temperature).softmax(-1)
+        if not share:
+            return probs
+        is_possible = (scores > -torch.inf).to(probs.dtype)
+        return (1 - share) * probs + share * is_possible / is_possible.sum(-1, keepdim=True)
+
+    def tree_log_probs(self, scores: torch.Tensor, heads: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """`(B, k)`: log-probabilities of trees `(B, k, n)` by `config.calibration`; -inf where there is none."""
+        temperature, share = self.config.calibration_of("heads")
+        log_probs = tree_log_probs(scores / temperature, heads, lengths)
+        if not share:
+            return log_probs
+        # By Cayley's formula, n words have n^(n - 1) trees with one root.
+        sizes = lengths.unsqueeze(1).to(log_probs.dtype)
+        uniform = math.log(share) - (sizes - 1) * sizes.clamp(min=1).log()  # (B, 1)
+        mixed = torch.logaddexp(log_probs + math.log1p(-share), uniform)
+        return mixed.masked_fill(log_probs == -torch.inf, -torch.inf)
+
+    def arc_marginals(self, scores: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """`(B, n, n + 1)`: probabilities of arcs over all trees with one root, by `config.calibration`."""
+        temperature, share = self.config.calibration_of("heads")
+        marginals = arc_marginals(scores / temperature, lengths)
+        if not share:
+            return marginals
+        # Over all trees alike, each of the n possible heads of a word is equally likely.
+        is_word = torch.arange(scores.shape[1], device=scores.device) < lengths.unsqueeze(1)
+        is_arc = (is_word.unsqueeze(2) & (scores > -torch.inf)).to(marginals.dtype)
+        return (1 - share) * marginals + share * is_arc / lengths.clamp(min=1)[:, None, None]
+
+    def best_columns(
+        self, sentences: Sentences, vectors: torch.Tensor, mask: torch.Tensor, probabilities: bool = False
+    ) -> dict[str, torch.Tensor]:
+        """
+        The best values of all columns, `(B, k, n)` or `(B, k, n, CANDIDATES)`, -1 outside a mask `(B, k, n)`; with
+        `probabilities` also those of the first ones, `(B, k, n)`, under names such as `upos_probability`.
+        """
+        scores = self.score_columns(sentences, vectors)
+        found = {}
+        for name, values in (self.tagger.best(scores) if self.tagger else {}).items():
             is_word = mask if values.dim() == 2 else mask.unsqueeze(3)
-            best[name] = torch.where(is_word, values.unsqueeze(1), -1)  # (B, k, n) or (B, k, n, CANDIDATES)
-        return best
+            found[name] = torch.where(is_word, values.unsqueeze(1), -1)  # (B, k, n) or (B, k, n, CANDIDATES)
+            if probabilities:
+                first = values if values.dim() == 2 else values[..., 0]
+                probs = self.probabilities(name, scores[name]).gather(2, first.unsqueeze(2))  # (B, n, 1)
+                found[f"{name}_probability"] = torch.where(mask, probs.transpose(1, 2), 0.0)  # (B, k, n)
+        return found
 
     def _score_starts(self, sentences: Sentences) -> torch.Tensor:
         """`(B, n)`: logits of a sentence that begins with each word."""

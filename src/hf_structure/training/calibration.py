@@ -1,0 +1,131 @@
+"""Fits the temperatures and shares of `config.calibration` to a development set (Guo et al. 2017)."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch.nn.functional import pad
+from tqdm.auto import tqdm
+
+from hf_structure.corpora.batching import similar_length_batches
+from hf_structure.corpora.collators import WordCollator
+from hf_structure.parsing.parser import Parser, decode_batch, parses_of
+from hf_structure.text.conllu import ConlluSentence
+from hf_structure.text.reading import read_all
+
+STEPS = 60  # evaluations of the loss, enough for two numbers
+FORBIDDEN = -1e4  # replaces -inf, whose gradient is nan
+START = (0.4, -4.0)  # log T and logit of e, near what parsers need
+
+
+class Choices(NamedTuple):
+    """Predictions of one kind: N choices among at most V values."""
+
+    scores: torch.Tensor  # (N, V), -inf for impossible values
+    chosen: torch.Tensor  # (N,)
+    right: torch.Tensor  # (N,)
+
+
+class Calibration(NamedTuple):
+    """Probability (1 - share) softmax(scores / temperature) + share / number of values."""
+
+    temperature: float
+    share: float
+
+
+def probabilities(choices: Choices, calibration: Calibration) -> torch.Tensor:
+    """Probabilities of the choices, `(N,)`."""
+    return _probabilities(choices, *map(torch.tensor, calibration))
+
+
+def _probabilities(choices: Choices, temperature: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
+    uniform = 1 / (choices.scores > -torch.inf).float().sum(1)
+    probs = (choices.scores.clamp(min=FORBIDDEN) / temperature).softmax(1)
+    return (1 - share) * probs.gather(1, choices.chosen.unsqueeze(1)).squeeze(1) + share * uniform  # (N,)
+
+
+def fit(choices: Choices) -> Calibration:
+    """
+    Returns the calibration with the least Brier score, the mean square of (probability - right). The likelihood would
+    let a few confident errors decide, many of which are errors of the treebank.
+    """
+    right = choices.right.float()
+    parameters = torch.tensor(START, requires_grad=True)
+    optimizer = torch.optim.LBFGS([parameters], max_iter=STEPS, line_search_fn="strong_wolfe")
+
+    def loss() -> torch.Tensor:
+        optimizer.zero_grad()
+        probs = _probabilities(choices, parameters[0].exp(), parameters[1].sigmoid())
+        value = (probs - right).square().mean()
+        value.backward()
+        return value
+
+    optimizer.step(loss)
+    return Calibration(math.exp(parameters[0].item()), torch.sigmoid(parameters[1]).item())
+
+
+def collect(parser: Parser, gold: Sequence[ConlluSentence]) -> dict[str, Choices]:
+    """
+    Returns the choices of a refinement parser in sentences with gold trees, by the names of `config.calibration`;
+    labels where the head is right. Raises `ValueError` if it does not see all words.
+    """
+    parts: dict[str, list[Choices]] = {}
+    for name, choices in _choices(parser, gold):
+        parts.setdefault(name, []).append(choices)
+    return {name: join(found) for name, found in parts.items()}
+
+
+def join(parts: Sequence[Choices]) -> Choices:
+    """Concatenates choices, whose numbers of values may differ."""
+    width = max(part.scores.shape[1] for part in parts)
+    scores = [pad(part.scores, (0, width - part.scores.shape[1]), value=-torch.inf) for part in parts]  # (N, V)
+    chosen = torch.cat([part.chosen for part in parts])
+    return Choices(torch.cat(scores), chosen, torch.cat([part.right for part in parts]))
+
+
+@torch.no_grad()
+def _choices(parser: Parser, gold: Sequence[ConlluSentence]) -> Iterator[tuple[str, Choices]]:
+    """Yields the choices in each sentence."""
+    model: Any = parser.model
+    encoded = [parser.encode(source) for source in read_all(gold)]
+    if not all(all(sentence["keep"]) for sentence in encoded):
+        raise ValueError("the model does not see punctuation: only a parser of all words can be calibrated")
+    lengths = [len(sentence["input_ids"]) for sentence in encoded]
+    for indices in tqdm(similar_length_batches(lengths, parser.options.batch_size), desc="parsing", unit=" batches"):
+        batch = [encoded[index] for index in indices]
+        parses = parses_of(batch, decode_batch(batch, model), parser.abilities, ("dependency",))
+        choices = _scored(model, {name: value.to(model.device) for name, value in WordCollator()(batch).items()})
+        for row, (index, parsed) in enumerate(zip(indices, parses, strict=True)):
+            right = _right(parsed.dependency, gold[index])
+            n = len(gold[index].forms)
+            for name in choices.keys() & right.keys():
+                scores, chosen = (values[row, :n].cpu() for values in choices[name])
+                found = Choices(scores, chosen, torch.tensor(right[name]))
+                is_judged = torch.tensor(right["heads"]) if name == "labels" else torch.ones(n, dtype=torch.bool)
+                yield name, Choices(*(values[is_judged] for values in found))
+
+
+def _scored(model: Any, inputs: dict[str, torch.Tensor]) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    """Scores `(B, n, V)` and the best values `(B, n)` of the last round, by name."""
+    sentences, _ = model.read_words(**inputs)
+    scores, arcs, _ = model.refine(sentences, None, "tree", model.config.num_rounds)
+    found = {"heads": (scores.arcs, arcs.heads)}
+    if arcs.labels is not None:
+        found["labels"] = (model.decoder.score_labels(*scores.label_vectors, arcs.heads), arcs.labels)
+    columns = model.score_columns(sentences, scores.vectors)
+    best = model.tagger.best(columns) if columns else {}
+    for name, values in best.items():
+        found[name] = (columns[name], values if values.dim() == 2 else values[..., 0])
+    return found
+
+
+def _right(tree: Any, gold: ConlluSentence) -> dict[str, list[bool]]:
+    """Masks of the words with the right head, label (with that head) and columns."""
+    right = {"heads": [head == other for head, other in zip(tree.heads, gold.heads or (), strict=True)]}
+    if tree.labels is not None:
+        right["labels"] = [label == other for label, other in zip(tree.labels, gold.deprels, strict=True)]
+    for name in tree.columns.keys() & {"lemma", "upos", "xpos", "feats"}:
+        pairs = zip(tree.columns[name], gold.words, strict=True)
+        right[name] = [(value or "_") == getattr(word, name) for value, word in pairs]
+    return right

@@ -1,0 +1,36 @@
+import pytest
+import torch
+from torch.testing import assert_close
+
+from hf_structure.training.calibration import Calibration, Choices, fit, join, probabilities
+
+TRUE = Calibration(2.0, 0.05)
+
+
+def new_choices(number: int) -> Choices:
+    """The best of six values, one of which is impossible, right as often as `TRUE` says."""
+    torch.manual_seed(0)
+    scores = 4 * torch.randn(number, 6)
+    scores[:, 2] = -torch.inf
+    choices = Choices(scores, scores.argmax(1), torch.zeros(number, dtype=torch.bool))
+    return choices._replace(right=torch.rand(number) < probabilities(choices, TRUE))
+
+
+def test_finds_the_calibration_of_the_data():
+    fitted = fit(new_choices(40000))
+    assert fitted.temperature == pytest.approx(TRUE.temperature, abs=0.15)
+    assert fitted.share == pytest.approx(TRUE.share, abs=0.02)
+
+
+def test_probabilities():
+    choices = Choices(torch.tensor([[1.0, 3.0, -torch.inf]]), torch.tensor([1]), torch.tensor([True]))
+    expected = 0.9 * torch.tensor([0.5, 1.5]).softmax(0)[1] + 0.05
+    assert_close(probabilities(choices, Calibration(2.0, 0.1)), expected[None])
+
+
+def test_sentences_of_different_lengths():
+    whole = new_choices(3)
+    narrow = Choices(whole.scores[:, :4], whole.scores[:, :4].argmax(1), whole.right)
+    both = join([whole, narrow])
+    expected = torch.cat([probabilities(whole, TRUE), probabilities(narrow, TRUE)])
+    assert_close(probabilities(both, TRUE), expected)
