@@ -60,6 +60,7 @@ NOT_RUN = {  # by a regular expression of the command line
     r"^python -m spacy": "trains a pipeline of spaCy",
     r"^awk -v k": "tables that are not free",
     r"evaluate_treebanks.py": "many treebanks; tests/examples has it",
+    r"^hf-structure mcp": "serves until its client ends; tests/integrations has it",
     r"lm_eval": "a task of the Hub; tests/integrations has it",
     r"annotate_corpus.py more.txt": "the small text does not go that far",
     r"bllip": "data that is not free",
