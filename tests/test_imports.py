@@ -24,7 +24,7 @@ ALLOWED = {
     "modules": {"algorithms"},
     "models": {"algorithms", "modules"},
     "registration": {"models"},
-    "hub": {"models"},
+    "hub": {"models", "version"},
     "parsing": {"algorithms", "corpora", "hub", "models", "modules", "registration", "structures", "text"},
     "scoring": {"algorithms", "corpora", "hub", "metrics", "models", "modules", "parsing", "text"},
     "probing": {
