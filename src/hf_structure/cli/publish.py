@@ -26,6 +26,9 @@ def add_publish(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--code", action="store_true", help="add its code: transformers alone will load it, if trusted"
     )
+    parser.add_argument(
+        "--handler", action="store_true", help="add a handler.py, by which Inference Endpoints parse and score"
+    )
     parser.add_argument("--private", action="store_true", default=None, help="make a new repository private")
     parser.add_argument("--revision", metavar="BRANCH", help="branch, created if it does not exist; default: main")
     parser.add_argument("--message", default="Upload model", help="message of the commit; default: %(default)s")
@@ -43,8 +46,10 @@ def run_publish(options: argparse.Namespace) -> None:
     from hf_structure.hub.publishing import publish
 
     folder = resolve_model(options.folder) if options.folder in short_names() else options.folder
-    with _with_code(folder) if options.code else nullcontext(folder) as folder:
+    with TemporaryDirectory() as added, _with_code(folder) if options.code else nullcontext(folder) as folder:
         publication = _prepare(folder, options)
+        if options.handler:
+            _add_handler(publication, added)
         if options.dry_run:
             print(publication)
         else:
@@ -63,6 +68,16 @@ def _prepare(folder: str, options: argparse.Namespace) -> "Publication":
         if not license:
             raise
     return prepare(folder, options.repository, license, options.language)
+
+
+def _add_handler(publication: "Publication", folder: str) -> None:
+    """Adds a handler, written to a folder. Raises `ValueError` for a model that has files of these names."""
+    from hf_structure.hub.endpoint import write_handler
+
+    files = write_handler(folder)
+    if taken := sorted(files.keys() & publication.files.keys()):
+        raise ValueError(f"the model comes with {' and '.join(taken)} already: leave --handler out, or remove them")
+    publication.files |= files
 
 
 def _ask_for_license() -> str | None:
