@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from hf_structure.cli.common import add_command
-from hf_structure.hub.locating import resolve_model, short_names
+from hf_structure.hub.locating import installed_models, resolve_model, short_names
 from hf_structure.text.files import writing_to
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def add_publish(commands: argparse._SubParsersAction) -> None:
     parser = add_command(commands, "publish", "put a model on the Hub", run_publish)
-    parser.add_argument("folder", metavar="FOLDER", help="a saved model, or the short name of a bundled one")
+    parser.add_argument("folder", metavar="FOLDER", help="a saved model, or the name of a bundled or installed one")
     parser.add_argument("repository", metavar="ORG/NAME", help="the repository, created if it does not exist")
     parser.add_argument("--license", metavar="NAME", help="licence of the model: apache-2.0, mit, cc-by-sa-4.0, ...")
     parser.add_argument("--language", metavar="CODE", help="language of its text: en, de, ...")
@@ -45,7 +45,8 @@ def run_publish(options: argparse.Namespace) -> None:
     # Late, as below: the other commands need no client of the Hub.
     from hf_structure.hub.publishing import publish
 
-    folder = resolve_model(options.folder) if options.folder in short_names() else options.folder
+    is_short = options.folder in short_names() or options.folder in installed_models()
+    folder = resolve_model(options.folder) if is_short else options.folder
     with TemporaryDirectory() as added, _with_code(folder) if options.code else nullcontext(folder) as folder:
         publication = _prepare(folder, options)
         if options.handler:
