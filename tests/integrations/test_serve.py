@@ -7,11 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from http.client import HTTPConnection
+from pathlib import Path
 
 import pytest
 from tiny_models import new_gilt, unigram_tokenizer
 
 from hf_structure import Parser, parse, score
+from hf_structure.cli.main import main
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -55,8 +57,13 @@ def parser(rng_transformer) -> Parser:
 
 
 @pytest.fixture(scope="module")
-def scorer(tmp_path_factory) -> Callable:
-    return partial(score, model=new_gilt(tmp_path_factory.mktemp("gilt"), unigram_tokenizer(WORDS)))
+def gilt(tmp_path_factory) -> Path:
+    return new_gilt(tmp_path_factory.mktemp("gilt"), unigram_tokenizer(WORDS))
+
+
+@pytest.fixture(scope="module")
+def scorer(gilt) -> Callable:
+    return partial(score, model=gilt)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +98,7 @@ def test_score(ask, scorer):
         ("/parse", {"inputs": [3]}, 400, "list of strings"),
         ("/parse", {"inputs": ["Dogs. " * 2000]}, 413, "more than 10000 bytes"),
         ("/parse", {"inputs": ["cat " * 21]}, 422, "21 words"),
-        ("/score", {"inputs": ["cat " * 21]}, 422, "more than 20 words"),
+        ("/score", {"inputs": ["cat " * 21]}, 422, "sentence 1: 21 words, of which there may be 20"),
         ("/score", {"inputs": ["Dogs.", ""]}, 422, "sentence 2: a sentence without words"),
         ("/nothing", {"inputs": []}, 404, "Not Found"),
     ],
@@ -166,3 +173,16 @@ def test_limits_of_time_and_of_waiting_requests(parser):
         assert second.result()[0] == 504
         gate.opened.set()
     assert ["second"] not in gate.batches
+
+
+def test_command(rng_transformer, gilt, monkeypatch):
+    started = []
+    monkeypatch.setattr(uvicorn, "run", lambda app, **options: started.append(options))
+    command = ["serve", "--model", str(rng_transformer), "--scorer", str(gilt), "--port", "8001"]
+    main(command)
+    assert [(options["host"], options["port"]) for options in started] == [("127.0.0.1", 8001)]
+    with pytest.raises(SystemExit, match="--sentences line is not for them"):
+        main([*command, "--sentences", "line"])
+    with pytest.raises(SystemExit, match="holds no model"):
+        main([*command, "--scorer", str(gilt.parent)])
+    assert len(started) == 1

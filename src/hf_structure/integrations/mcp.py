@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Literal
 
+from hf_structure.integrations.server_scores import score_bounded
 from hf_structure.parsing.parser import Parser
-from hf_structure.scoring.scoring import SentenceScore
 from hf_structure.version import __version__
 
 try:
@@ -72,8 +72,7 @@ class Tools:
         """
         if not sentences:
             raise ToolError("there are no sentences: give at least one")
-        scores: list[SentenceScore] = self._scorer(sentences)
-        return [found.to_dict() for found in scores]
+        return score_bounded(self._scorer, self._parser.options.max_words, sentences)
 
     def compare(self, first: str, second: str) -> Comparison:
         """

@@ -15,6 +15,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any
 
+from hf_structure.integrations.server_scores import score_bounded
 from hf_structure.parsing.parser import Parser
 
 try:
@@ -90,7 +91,7 @@ def make_app(
     """
     queues = {
         "/parse": Queue(lambda texts: parser(texts).to_dict(), max_waiting),
-        "/score": Queue(partial(_score, scorer, parser.options.max_words), max_waiting),
+        "/score": Queue(partial(score_bounded, scorer, parser.options.max_words), max_waiting),
     }
     counts: Counter[tuple[str, int]] = Counter()
 
@@ -125,12 +126,6 @@ def make_app(
     routes = [Route(path, answer, methods=["POST"]) for path in queues]
     routes += [Route("/health", lambda _: JSONResponse({"status": "ok"})), Route("/metrics", metrics)]
     return Starlette(routes=routes, lifespan=working)
-
-
-def _score(scorer: Callable[[Any], Any], max_words: int, sentences: list[str]) -> list[Any]:
-    if any(len(sentence.split()) > max_words for sentence in sentences):  # `score` itself has no bound
-        raise ValueError(f"a sentence has more than {max_words} words")
-    return [found.to_dict() for found in scorer(sentences)]
 
 
 async def _inputs(request: Request, max_bytes: int) -> list[str]:
