@@ -24,7 +24,7 @@ ALLOWED = {
     "modules": {"algorithms"},
     "models": {"algorithms", "modules"},
     "registration": {"models"},
-    "hub": {"models"},
+    "hub": {"models", "version"},
     "parsing": {"algorithms", "corpora", "hub", "models", "modules", "registration", "structures", "text"},
     "scoring": {"algorithms", "corpora", "hub", "metrics", "models", "modules", "parsing", "text"},
     "probing": {
@@ -42,7 +42,7 @@ ALLOWED = {
     "drawing": {"algorithms", "text"},
     "training": {"algorithms", "corpora", "hub", "metrics", "models", "parsing", "registration", "text", "version"},
     "exporting": {"hub", "models", "modules", "parsing", "version"},
-    "integrations": {"drawing", "hub", "models", "parsing", "scoring", "structures", "text"},
+    "integrations": {"drawing", "hub", "models", "parsing", "scoring", "structures", "text", "version"},
     "cli": {"*"},
 }
 # Inside a function: short cuts that begin or end with text, collators and scores that records name, and pictures.

@@ -42,6 +42,7 @@ PYTHON_NOT_RUN = {  # by a piece of the block
 }
 ENGINES = ("dask", "datatrove", "joblib", "ray")  # their blocks run where they are installed
 PROGRAMS_NOT_RUN = {
+    "curl": "asks a server; tests/integrations does",
     "make": "makes an environment",
     "pip": "installs",
     "hf": "asks the Hub",
@@ -63,6 +64,7 @@ NOT_RUN = {  # by a regular expression of the command line
     r"^python -m spacy": "trains a pipeline of spaCy",
     r"^awk -v k": "tables that are not free",
     r"evaluate_treebanks.py": "many treebanks; tests/examples has it",
+    r"^hf-structure (mcp|serve)": "serves until it is stopped; tests/integrations has it",
     r"lm_eval": "a task of the Hub; tests/integrations has it",
     r"annotate_corpus.py more.txt": "the small text does not go that far",
     r"bllip": "data that is not free",

@@ -2,6 +2,8 @@
 
 import json
 import sys
+from configparser import ConfigParser
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,8 @@ pytest.importorskip("minicons")
 import lm_eval.tasks
 from lm_eval import simple_evaluate
 from lm_eval.api.instance import Instance
+from lm_eval.api.model import LM
+from lm_eval.api.registry import Registry
 from lm_eval.models.huggingface import HFLM
 from minicons.scorer import IncrementalLMScorer
 
@@ -196,6 +200,17 @@ def test_the_command(gilt, task, tmp_path, monkeypatch):
     [file] = tmp_path.rglob("results_*.json")
     found = json.loads(file.read_text())["results"]["made_blimp"]["acc,none"]
     assert found == pytest.approx(blimp_accuracy(gilt, beam_size=2))
+
+
+def test_entry_point_is_a_model_of_lm_eval():
+    """Releases after 0.4.13 register the entry points of this group, and load them by name."""
+    config = ConfigParser()
+    config.read(Path(__file__).parents[2] / "setup.cfg", encoding="utf-8")
+    (line,) = config["options.entry_points"]["lm_eval.models"].split("\n")[1:]
+    name, value = line.split(" = ")
+    registry = Registry("model", base_cls=LM)
+    registry.register(name, target=EntryPoint(name, value, "lm_eval.models"))
+    assert registry.get("hf_structure") is StructureLM
 
 
 @pytest.mark.parametrize("model_name", ["gpt2", *STRUCTURED])

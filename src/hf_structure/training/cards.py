@@ -10,7 +10,7 @@ import transformers
 from transformers.modelcard import extract_hyperparameters_from_trainer
 
 from hf_structure.hub.cards import SPLITS, CardFacts, is_handwritten, make_card, read_card
-from hf_structure.hub.locating import short_names
+from hf_structure.hub.locating import installed_models, short_names
 from hf_structure.training.examples import script_path
 from hf_structure.version import __version__
 
@@ -39,7 +39,7 @@ def training_facts(trainer: Any, model_args: Any, data_args: Any) -> CardFacts:
     starts = (getattr(model_args, name, None) for name in STARTS)
     start = next(filter(None, starts), None)
     # Only names on the Hub can be links on a card.
-    is_local = start is not None and (start in short_names() or Path(start).is_dir())
+    is_local = start is not None and (start in short_names() or start in installed_models() or Path(start).is_dir())
     settings = training_settings(trainer)
     if start is not None and is_local:
         settings["started_from"] = Path(start).name
