@@ -22,6 +22,9 @@ Text is prepared once, in `--preprocessing_num_workers` processes, and kept in t
 not grow with it. `--dataset_name` takes training text from the Hub or from a folder, `--streaming --max_steps N`
 streams it: see docs/training.md.
 
+`--trees random`, `shuffled`, `left`, `right` or `balanced` are controls: the model is trained and evaluated with trees
+that say nothing about the sentences (see docs/transformer-grammars.md#controls).
+
 The defaults are the optimiser and schedule of the paper; `--config` takes a file with the sizes and settings of a
 model (see `examples/configs`), which further options override. An interrupted run resumes from its last complete
 checkpoint when the same command is repeated. On several GPUs, `accelerate launch` starts one process each; `torchrun
@@ -36,7 +39,7 @@ import json
 import logging
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -68,6 +71,7 @@ from hf_structure.text.tokenization import SUBWORD_KINDS, encode_subwords, train
 from hf_structure.text.words import WORD_TOKENIZERS
 from hf_structure.training.arguments import ModelArguments, RunArguments, option
 from hf_structure.training.command_line import parse_command_line
+from hf_structure.training.controls import GOLD, MADE, SHUFFLED, TREES, read_with_made_trees, shuffle_trees
 from hf_structure.training.corpora import NUMBER, NUMBERS, PAIRS, STRINGS, Corpora, Reading, words_of
 from hf_structure.training.scripts import (
     begin,
@@ -128,10 +132,16 @@ class CLMDataArguments(TextArguments):
 
     of_evaluation: ClassVar[tuple[str, ...]] = (
         *TextArguments.of_evaluation,
-        *("annotation", "max_predicted_sentences"),
+        *("annotation", "trees", "max_predicted_sentences"),
     )
 
     annotation: str = option("basic", "Graphs of CoNLL-U files: trees or enhanced graphs.", choices=list(ANNOTATIONS))
+    trees: str = option(
+        "gold",
+        "Trees of the sentences: of their file (gold, or parser if a parser made it), or controls that say nothing "
+        "about them: random, of other sentences of the same length (shuffled), branching or chains, balanced.",
+        choices=list(TREES),
+    )
     cache_tapes: bool = option(True, "Compute the tapes of graphs once and store them (3 bytes per pair of words).")
     max_predicted_sentences: int = option(
         200, "Number of sentences, spread over the text, for which evaluation predicts structures."
@@ -238,6 +248,8 @@ def structure_of(args: CLMModelArguments, settings: dict) -> str | None:
 def how_to_read(model_args: CLMModelArguments, args: CLMDataArguments, structure: str | None) -> Reading:
     """Returns how text is read, with structures for the model. Raises `ValueError` if the text cannot have any."""
     if structure is None:
+        if args.trees not in GOLD:
+            raise ValueError(f"--trees {args.trees}: this model reads no structures")
         return Reading(load_sentences, {"words": STRINGS}, WORD_TOKENIZERS[model_args.word_tokenizer])
     if args.dataset_name:
         raise ValueError(f"--dataset_name has no {structure}, which this model reads: parse it, and give the file")
@@ -248,6 +260,15 @@ def how_to_read(model_args: CLMModelArguments, args: CLMDataArguments, structure
     if structure == "dependency":
         return Reading(load_projective_trees, {"words": STRINGS, "heads": NUMBERS})
     return Reading(partial(load_graphs, annotation=args.annotation), {"words": STRINGS, "arcs": PAIRS})
+
+
+def control_reading(reading: Reading, data_args: CLMDataArguments, seed: int) -> Reading:
+    """Returns how text is read with the trees of `--trees`; they are shuffled later, when all have been read."""
+    if data_args.trees == SHUFFLED and data_args.streaming:
+        raise ValueError("--trees shuffled needs all sentences at once: leave out --streaming, or choose random")
+    if data_args.trees not in MADE:
+        return reading
+    return replace(reading, read=partial(read_with_made_trees, read=reading.read, kind=data_args.trees, seed=seed))
 
 
 def load_tokenizer(
@@ -439,9 +460,12 @@ def main() -> None:
     begin(training_args)
     corpora = Corpora(data_args, training_args)
     reading = how_to_read(model_args, data_args, structure_of(model_args, settings))
+    reading = control_reading(reading, data_args, training_args.seed)
     train = read_training_text(corpora, data_args, reading)
     others = (data_args.validation_file, data_args.test_file)
     sets = [train, *(corpora.read(files, reading) if files else None for files in others)]
+    if data_args.trees == SHUFFLED:
+        sets = [each and shuffle_trees(each, training_args.seed) for each in sets]
     tokenizer = load_tokenizer(model_args, data_args, training_args, train, corpora)
     if not model_args.model_name_or_path:
         set_labels(settings, train)

@@ -18,6 +18,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GPT2Co
 
 from hf_structure import GiLTForCausalLM, PushdownLMForCausalLM, TransformerGrammarForCausalLM
 from hf_structure.corpora.graph_batches import GraphCollator
+from hf_structure.text.conllu import ConlluSentence, write_conllu
 from hf_structure.text.tokenization import inner_pieces
 from hf_structure.training import scripts
 
@@ -172,6 +173,32 @@ def test_transformer_grammars_read_trees(corpus, run, tmp_path, kind):
     assert again["test_perplexity_predicted_trees"] < 2 * gold
 
 
+def test_grammar_learns_the_trees_of_other_sentences(run, tmp_path, caplog, monkeypatch, script):
+    """The words stay; the heads are those that another sentence of the same length has in the file."""
+    gold = [[0, 1, 2], [2, 0, 2], [2, 3, 0], [0, 1, 1], [3, 3, 0], [2, 0]]
+    trees = [ConlluSentence.from_words([f"w{tree}"] * len(heads), heads) for tree, heads in enumerate(gold)]
+    for name in ("train", "dev"):
+        write_conllu(trees, tmp_path / f"{name}.conllu")
+    seen = []
+    encode = script.encode_sentences
+
+    def recording(sentences, *args, **kwargs):
+        seen.extend(sentences)
+        return encode(sentences, *args, **kwargs)
+
+    monkeypatch.setattr(script, "encode_sentences", recording)
+    sizes = {name: size for name, size in STACKS.items() if name != "attachment_size"}
+    new = ["--model_type", "transformer_grammar", "--formalism", "dependency", "--config_overrides", json.dumps(sizes)]
+    with caplog.at_level("INFO"):
+        run(*new, *files(tmp_path, tmp_path / "run", epochs=1), "--max_steps", "1", "--trees", "shuffled")
+    assert "trees shuffled: 1 of 6 sentences have their own" in caplog.text
+    assert [sentence["words"][0] for sentence in seen] == [f"w{tree}" for tree in range(6)] * 2
+    for heads in (seen[:6], seen[6:]):
+        found = [sentence["heads"] for sentence in heads]
+        assert sorted(found) == sorted(gold)
+        assert [one == other for one, other in zip(found, gold, strict=True)] == [False] * 5 + [True]
+
+
 @pytest.mark.slow
 def test_pushdown_is_grafted(corpus, run, base_model, tmp_path):
     graft = ["--base_model", str(base_model), "--model_type", "pushdown", "--stack_layers", "2"]
@@ -246,9 +273,10 @@ TREE = [[0, 2], [2, 1], [2, 3]]
         ("conllu", [], TREE),
         ("conllu", ["--annotation", "enhanced"], [*TREE[:2], [2, 3], [3, 1]]),
         ("sdp", [], [[0, 3], [3, 2], [3, 4]]),
+        ("conllu", ["--trees", "left"], [[0, 1], [1, 2], [2, 3]]),
         pytest.param("jsonl", [], [[0, 2], [2, 1]], marks=pytest.mark.slow),
     ],
-    ids=["trees", "enhanced", "semantic", "json"],
+    ids=["trees", "enhanced", "semantic", "chain", "json"],
 )
 def test_graphs_of_all_kinds(enhanced, run, monkeypatch, suffix, options, arcs):
     seen = []
@@ -493,6 +521,7 @@ def test_baselines_share_the_configuration(corpus, run, tmp_path):
 
 TREES = ["--train_file", "train.conllu", "--validation_file", "train.conllu"]
 GILT = ["--model_type", "gilt", *TREES]
+STREAM = ["--streaming", "--max_steps", "1", "--vocabulary_file", "a.txt"]
 
 
 @pytest.mark.slow
@@ -514,6 +543,14 @@ def test_trains_with_noise_on_embeddings(corpus, run, tmp_path, model_type):
         (["--model_type", "transformer-xl", "--base_model", "gpt2", *TREES], "give --model_type gilt, pushdown or"),
         (["--model_type", "gilt", "--train_file", "a.txt", "--validation_file", "a.txt"], "hold no dependency graphs"),
         ([*GILT, "--annotation", "enhanced"], "no enhanced heads"),
+        (
+            ["--model_type", "transformer-xl", *TREES, "--trees", "random"],
+            "this model reads no structures",
+        ),
+        (
+            [*GILT, *STREAM, "--trees", "shuffled"],
+            "shuffled needs all sentences at once: leave out",
+        ),
         ([*GILT, "--graph_layers", "3;7"], "--graph_layers 3;7: give a number of layers, or the numbers of some"),
         ([*GILT, "--tokenizer_name", "words"], "a causal model reads subwords, unigram or bpe"),
         ([*TREES, "--base_model", "x", "--tokenizer_name", "bpe"], "--tokenizer_name bpe is for a new model"),
