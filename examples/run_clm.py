@@ -25,6 +25,9 @@ streams it: see docs/training.md.
 `--trees random`, `shuffled`, `left`, `right` or `balanced` are controls: the model is trained and evaluated with trees
 that say nothing about the sentences (see docs/transformer-grammars.md#controls).
 
+`--pause_tokens K` gives a baseline K learned tokens after each word, as many extra steps as structures may take; they
+are neither predicted nor counted, in training and in all scores.
+
 The defaults are the optimiser and schedule of the paper; `--config` takes a file with the sizes and settings of a
 model (see `examples/configs`), which further options override. An interrupted run resumes from its last complete
 checkpoint when the same command is repeated. On several GPUs, `accelerate launch` starts one process each; `torchrun
@@ -38,11 +41,11 @@ Without a training file, a trained model is evaluated:
 import json
 import logging
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from datasets import Dataset, Value
@@ -67,6 +70,7 @@ from hf_structure.parsing.loading import load_trained, read_config, read_tokeniz
 from hf_structure.text.bracket_tree import UNLABELLED
 from hf_structure.text.formats import load_sentences
 from hf_structure.text.graphs import ANNOTATIONS, load_graphs
+from hf_structure.text.pauses import insert_pauses, pause_token_ids
 from hf_structure.text.tokenization import SUBWORD_KINDS, encode_subwords, train_subword_tokenizer
 from hf_structure.text.words import WORD_TOKENIZERS
 from hf_structure.training.arguments import ModelArguments, RunArguments, option
@@ -111,6 +115,9 @@ class CLMModelArguments(ModelArguments):
     )
     composition: str | None = option(
         None, "How it reads them; by default compose.", choices=["none", "heads", "compose"]
+    )
+    pause_tokens: int = option(
+        0, "Tokens after each word that a new baseline reads, but that are neither predicted nor counted."
     )
     tokenizer_name: str | None = option(
         None,
@@ -297,6 +304,29 @@ def load_tokenizer(
     return tokenizer
 
 
+def add_pauses(args: CLMModelArguments, structure: str | None, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """Adds the pauses of a new baseline to its tokenizer, and returns their ids. Raises `ValueError` for others."""
+    if not args.pause_tokens:
+        return []
+    if args.model_name_or_path:
+        raise ValueError("--pause_tokens is for a new model: one that is trained has its own")
+    if structure is not None or args.pause_tokens < 0:
+        raise ValueError(
+            "--pause_tokens: give a number, 1 or more, for a model without structures: --model_type transformer-xl, "
+            "or --base_model with --graph_layers 0"
+        )
+    names = [f"<pause{number}>" for number in range(1, args.pause_tokens + 1)]
+    tokenizer.add_tokens(names, special_tokens=True)
+    return cast(list[int], tokenizer.convert_tokens_to_ids(names))
+
+
+def set_pauses(model: PreTrainedModel, pauses: list[int]) -> None:
+    """Stores the ids of pauses in a new model's configuration, and in its base model's, if any."""
+    for config in (model.config, getattr(model.config, "base_config", None)):
+        if pauses and config is not None:
+            config.pause_token_ids = pauses
+
+
 def train_tokenizer(args: CLMModelArguments, output_dir: str, sentences: Dataset) -> str:
     """
     Returns the folder of a tokenizer for these sentences, which is trained unless it exists: training is not
@@ -324,6 +354,8 @@ def load_model(args: CLMModelArguments, settings: dict, tokenizer: PreTrainedTok
         model = load_trained(args.model_name_or_path, AutoModelForCausalLM, PURPOSE, settings, args.trust_remote_code)
     elif args.base_model:
         model = graft(args.base_model, settings)
+        if args.pause_tokens:
+            model.resize_token_embeddings(max(len(tokenizer), model.config.vocab_size))
     else:
         model = new_model(settings, tokenizer)
     if len(tokenizer) > model.config.vocab_size:
@@ -389,10 +421,18 @@ def set_tokenizer_settings(settings: dict, tokenizer: PreTrainedTokenizerBase) -
 
 
 def encode_sentences(
-    sentences: list[dict], tokenizer: PreTrainedTokenizerBase, annotate: Annotate | None = None
+    sentences: list[dict],
+    tokenizer: PreTrainedTokenizerBase,
+    annotate: Annotate | None = None,
+    pauses: Sequence[int] = (),
 ) -> list[dict]:
-    """Encodes sentences, with the columns of the annotation for a model that reads structures."""
+    """
+    Encodes sentences, with the columns of the annotation for a model that reads structures, or with pauses after each
+    word.
+    """
     encoded = [encode_subwords(sentence["words"], tokenizer) for sentence in sentences]
+    if pauses:
+        encoded = [{"input_ids": insert_pauses(row["input_ids"], row["word_ids"], pauses)[0]} for row in encoded]
     structures = [{}] * len(sentences) if annotate is None else annotate(sentences, encoded)
     rows = []
     for sentence, tokens, columns in zip(sentences, encoded, structures, strict=True):
@@ -405,7 +445,7 @@ def to_dataset(
 ) -> Dataset:
     """Encodes a data set, see [`encode_sentences`]. Raises `ValueError` for a sentence that is too long."""
     features = {"input_ids": NUMBERS, "length": NUMBER, "num_words": NUMBER}
-    encode = encode_sentences
+    encode = partial(encode_sentences, pauses=pause_token_ids(model.config))
     annotation = annotation_of(model.config)
     if annotation is not None:
         columns = [name for name in annotation.columns if cache_tapes or name not in annotation.computed_inputs]
@@ -420,13 +460,14 @@ def build_trainer(model, tokenizer, train, validation, reading, data_args, train
     """Makes the trainer, with the paper's learning rates."""
     check_learning_rates(model, training_args)
     annotation = annotation_of(model.config)
+    pauses = pause_token_ids(model.config)
     if annotation is None:
-        collator = CausalCollator(tokenizer.pad_token_id)
+        collator = CausalCollator(tokenizer.pad_token_id, unpredicted=pauses)
     else:
         collator = annotation.collator(tokenizer.pad_token_id)
     if data_args.streaming:
         annotate = None if annotation is None else annotation.annotate()
-        encode = partial(encode_sentences, tokenizer=tokenizer, annotate=annotate)
+        encode = partial(encode_sentences, tokenizer=tokenizer, annotate=annotate, pauses=pauses)
         longest = abilities_of(model.config).max_tokens
         train = stream_training_text(data_args, training_args, reading, encode, collator, longest)
     return StructuredLMTrainer(
@@ -459,7 +500,8 @@ def main() -> None:
     model_args, data_args, training_args, settings = parse_arguments()
     begin(training_args)
     corpora = Corpora(data_args, training_args)
-    reading = how_to_read(model_args, data_args, structure_of(model_args, settings))
+    structure = structure_of(model_args, settings)
+    reading = how_to_read(model_args, data_args, structure)
     reading = control_reading(reading, data_args, training_args.seed)
     train = read_training_text(corpora, data_args, reading)
     others = (data_args.validation_file, data_args.test_file)
@@ -470,7 +512,9 @@ def main() -> None:
     if not model_args.model_name_or_path:
         set_labels(settings, train)
         set_tokenizer_settings(settings, tokenizer)
+    pauses = add_pauses(model_args, structure, tokenizer)
     model = load_model(model_args, settings, tokenizer)
+    set_pauses(model, pauses)
     # Saved with the tokenizer, for tools that truncate by it.
     if (longest := abilities_of(model.config).max_tokens) is not None:
         tokenizer.model_max_length = longest

@@ -20,6 +20,9 @@ Table 6 is the column of arcs.
 the paper has on DM, PAS and PSD of SDP 2015. A run of the above may have files of its own, too: `pushdown=` and `tg=`
 brackets, `trees=` CoNLL-U.
 
+`pause-1` and `pause-2` are Transformer-XLs with one and two learned tokens after each word, which are not predicted:
+as many extra steps as structures may take.
+
 `--trees gold shuffled random` adds rows such as `tg-shuffled` and `dtg-random`: the models of `--runs` that read
 structures, trained and evaluated with trees that say nothing about the sentences (see `run_clm.py`).
 
@@ -129,6 +132,8 @@ def grammar(formalism: str, composition: str) -> Run:
 RUNS = {
     "transformer-xl": Run({"model_type": "transformer-xl"}),
     "transformer-xl-large": Run({"model_type": "transformer-xl-large"}),
+    "pause-1": Run({"model_type": "transformer-xl", "pause_tokens": 1}),
+    "pause-2": Run({"model_type": "transformer-xl", "pause_tokens": 2}),
     "trees": Run({"annotation": "basic"}),
     "enhanced": Run({"annotation": "enhanced"}),
     "pushdown": Run({"model_type": "pushdown"}),

@@ -16,9 +16,11 @@ from safetensors.torch import load_file
 from tokenizers import ByteLevelBPETokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
 
-from hf_structure import GiLTForCausalLM, PushdownLMForCausalLM, TransformerGrammarForCausalLM
+from hf_structure import GiLTForCausalLM, PushdownLMForCausalLM, TransformerGrammarForCausalLM, score
 from hf_structure.corpora.graph_batches import GraphCollator
+from hf_structure.scoring.scoring import corpus_scores
 from hf_structure.text.conllu import ConlluSentence, write_conllu
+from hf_structure.text.formats import load_sentences
 from hf_structure.text.tokenization import inner_pieces
 from hf_structure.training import scripts
 
@@ -225,6 +227,49 @@ def test_baseline_without_graphs(corpus, run, tmp_path, suffix):
     model = AutoModelForCausalLM.from_pretrained(tmp_path)
     assert model.config.graph_layers == 0
     assert not any("graph" in name or "scorer" in name for name, _ in model.named_parameters())
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["transformer-xl", pytest.param("gpt2", marks=pytest.mark.slow), pytest.param("stream", marks=pytest.mark.slow)],
+)
+def test_baseline_with_pauses(corpus, base_model, run, tmp_path, kind):
+    """Pauses are in the vocabulary of model and tokenizer; what is trained and evaluated is what `score` finds."""
+    output_dir = tmp_path / "run"
+    arguments = training(corpus, output_dir, "transformer-xl", "txt", epochs=2)
+    if kind == "gpt2":
+        arguments = grafting(corpus, base_model, output_dir, 0)
+    if kind == "stream":
+        arguments += ["--streaming", "--max_steps", "8", "--vocabulary_file", corpus / "train.txt"]
+    number = 1 if kind == "gpt2" else 2  # it has positions for few
+    run(*arguments, "--pause_tokens", str(number))
+    found = results(output_dir)
+    model, tokenizer = (auto.from_pretrained(output_dir) for auto in (AutoModelForCausalLM, AutoTokenizer))
+    pauses = tokenizer.convert_tokens_to_ids(["<pause1>", "<pause2>"][:number])
+    assert model.config.pause_token_ids == pauses
+    assert max(pauses) < model.config.vocab_size
+    words = [sentence["words"] for sentence in load_sentences(corpus / "dev.txt")]
+    scores = corpus_scores(score(words, output_dir, eos=True))
+    assert scores["perplexity"] == pytest.approx(found["eval_perplexity"], rel=1e-4)
+    assert scores["word_perplexity"] == pytest.approx(found["eval_word_perplexity"], rel=1e-4)
+    trained = [
+        "--model_name_or_path",
+        output_dir,
+        "--test_file",
+        corpus / "dev.txt",
+        "--output_dir",
+        tmp_path / "eval",
+    ]
+    run(*trained, *OPTIONS)
+    again = results(tmp_path / "eval", "test")
+    assert again["test_perplexity"] == pytest.approx(found["eval_perplexity"], rel=1e-4)
+    with pytest.raises(ValueError, match="--pause_tokens is for a new model"):
+        run(*trained, "--pause_tokens", "2")
+    if kind == "gpt2":
+        model.to_base_lm().save_pretrained(tmp_path / "base")
+        tokenizer.save_pretrained(tmp_path / "base")
+        plain = corpus_scores(score(words, tmp_path / "base", eos=True))
+        assert plain["perplexity"] == pytest.approx(scores["perplexity"], rel=1e-4)
 
 
 @pytest.mark.slow
