@@ -9,11 +9,12 @@ and write one table.
 Table 1: `transformer-xl`, `transformer-xl-large` (as many parameters as GiLT), GiLT on `trees` and on `enhanced`
 graphs, `pushdown` (Pushdown-LM, on constituency trees made from the dependency trees; its attachments are as wide as
 GiLT's scorer between its perceptrons), the transformer grammars `plm`, `plm-mask`, `tg` (likewise, or on brackets) and
-`dtg`, and DTG's baseline `arcs`, which sees all before it. Table 4: GiLT without a feature of the graph (`no-degree`,
-`no-depth`, `no-distance`) or its weights (`no-degree-weights`, `no-distance-weights`), on the graphs that
-`--annotation` says. Table 3: `gpt2`, a small model of GPT-2's architecture, trained from scratch; the same trained
-further without graphs (`gpt2-post`), and with graphs in the upper half of its layers (`gpt2-gilt`), or with stacks
-there (`gpt2-pushdown`); further on the same text, or on `--post_train_file`.
+`dtg`, and DTG's baseline `arcs`, which sees all before it. `plm-2` and `plm-3` are PLMs that read closings twice and
+three times, `plm-closed` has closings without openings, `plm-compressed` one closing for each run. Table 4: GiLT
+without a feature of the graph (`no-degree`, `no-depth`, `no-distance`) or its weights (`no-degree-weights`,
+`no-distance-weights`), on the graphs that `--annotation` says. Table 3: `gpt2`, a small model of GPT-2's architecture,
+trained from scratch; the same trained further without graphs (`gpt2-post`), and with graphs in the upper half of its
+layers (`gpt2-gilt`), or with stacks there (`gpt2-pushdown`); further on the same text, or on `--post_train_file`.
 Table 6 is the column of arcs.
 
 `--graphs DM=dm-train.sdp,dm-dev.sdp,dm-test.sdp` makes a row `DM`: a GiLT on other graphs of the same sentences, as
@@ -41,6 +42,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain, pairwise, product, zip_longest
 from pathlib import Path
+from typing import Any
 
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -124,9 +126,10 @@ class Run:
         return self.has_graphs or self.is_pushdown or self.is_grammar
 
 
-def grammar(formalism: str, composition: str) -> Run:
+def grammar(formalism: str, composition: str, **settings: Any) -> Run:
     """A transformer grammar."""
-    return Run({"model_type": "transformer_grammar", "formalism": formalism, "composition": composition})
+    options = {"model_type": "transformer_grammar", "formalism": formalism, "composition": composition}
+    return Run(options, settings)
 
 
 RUNS = {
@@ -138,6 +141,10 @@ RUNS = {
     "enhanced": Run({"annotation": "enhanced"}),
     "pushdown": Run({"model_type": "pushdown"}),
     "plm": grammar("constituency", "none"),
+    "plm-2": grammar("constituency", "none", closings=2),
+    "plm-3": grammar("constituency", "none", closings=3),
+    "plm-closed": grammar("constituency", "none", openings=False),
+    "plm-compressed": grammar("constituency", "none", compress_closings=True),
     "plm-mask": grammar("constituency", "heads"),
     "tg": grammar("constituency", "compose"),
     "dtg": grammar("dependency", "compose"),

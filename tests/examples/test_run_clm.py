@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from tokenizers import ByteLevelBPETokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
 
-from hf_structure import GiLTForCausalLM, PushdownLMForCausalLM, TransformerGrammarForCausalLM, score
+from hf_structure import GiLTForCausalLM, PushdownLMForCausalLM, TransformerGrammarForCausalLM, parse, score
 from hf_structure.corpora.graph_batches import GraphCollator
 from hf_structure.scoring.scoring import corpus_scores
 from hf_structure.text.conllu import ConlluSentence, write_conllu
@@ -145,18 +145,24 @@ def test_pushdown_reads_trees(corpus, run, tmp_path, suffix):
     assert again["test_perplexity_gold_trees"] == pytest.approx(scores["eval_perplexity_gold_trees"], rel=1e-4)
 
 
-GRAMMARS = {  # options, files, and the actions that there are
-    "tg": (["--formalism", "constituency"], "mrg", ["<S>", "</S>"]),
-    "plm": (["--composition", "none"], "conllu", ["<X>", "</>"]),
-    "dtg": (["--formalism", "dependency"], "conllu", ["<left-arc>", "<right-arc>"]),
+OFTEN = ("tg", "closed")
+GRAMMARS = {  # options, further settings, files, and the actions that there are
+    "tg": (["--formalism", "constituency"], {}, "mrg", ["<S>", "</S>"]),
+    "plm": (["--composition", "none"], {}, "conllu", ["<X>", "</>"]),
+    "plm-3": (["--composition", "none"], {"closings": 3}, "mrg", ["<S>", "</>"]),
+    "closed": (["--composition", "none"], {"openings": False}, "mrg", ["</S>"]),
+    "compressed": (["--composition", "none"], {"compress_closings": True}, "mrg", ["<S>", "</>"]),
+    "dtg": (["--formalism", "dependency"], {}, "conllu", ["<left-arc>", "<right-arc>"]),
 }
 
 
-@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind != "tg")) for kind in GRAMMARS])
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind not in OFTEN)) for kind in GRAMMARS]
+)
 def test_transformer_grammars_read_trees(corpus, run, tmp_path, kind):
-    options, suffix, actions = GRAMMARS[kind]
+    options, settings, suffix, actions = GRAMMARS[kind]
     output_dir = tmp_path / "run"
-    sizes = {name: size for name, size in STACKS.items() if name != "attachment_size"}
+    sizes = {name: size for name, size in STACKS.items() if name != "attachment_size"} | settings
     new = ["--model_type", "transformer_grammar", *options, "--config_overrides", json.dumps(sizes)]
     run(*new, *files(corpus, output_dir, suffix, epochs=4))
     scores = results(output_dir)
@@ -173,6 +179,12 @@ def test_transformer_grammars_read_trees(corpus, run, tmp_path, kind):
     again = results(tmp_path / "eval", "test")
     assert again["test_perplexity_gold_trees"] == pytest.approx(gold, rel=1e-4)
     assert again["test_perplexity_predicted_trees"] < 2 * gold
+    words = [sentence["words"] for sentence in load_sentences(corpus / "dev.txt")][:2]
+    scored = score(words, output_dir, beam_size=4)
+    assert all(0 > one.log_prob > -math.inf for one in scored)
+    for one, sentence in zip(parse(words, output_dir, beam_size=4), words, strict=True):
+        tree = one.dependency or one.constituency
+        assert tree.words == tuple(sentence)
 
 
 def test_grammar_learns_the_trees_of_other_sentences(run, tmp_path, caplog, monkeypatch, script):
