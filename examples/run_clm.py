@@ -27,6 +27,12 @@ Text is prepared once, in `--preprocessing_num_workers` processes, and kept in t
 not grow with it. `--dataset_name` takes training text from the Hub or from a folder, `--streaming --max_steps N`
 streams it: see docs/training.md.
 
+`--trees random`, `shuffled`, `left`, `right` or `balanced` are controls: the model is trained and evaluated with trees
+that say nothing about the sentences (see docs/transformer-grammars.md#controls).
+
+`--pause_tokens K` gives a baseline K learned tokens after each word, as many extra steps as structures may take; they
+are neither predicted nor counted, in training and in all scores.
+
 The defaults are the optimiser and schedule of the paper; `--config` takes a file with the sizes and settings of a
 model (see `examples/configs`), which further options override. An interrupted run resumes from its last complete
 checkpoint when the same command is repeated. On several GPUs, `accelerate launch` starts one process each; `torchrun
@@ -40,11 +46,11 @@ Without a training file, a trained model is evaluated:
 import json
 import logging
 import zlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from datasets import Dataset, Value
@@ -70,10 +76,12 @@ from hf_structure.parsing.loading import load_trained, read_config, read_tokeniz
 from hf_structure.text.bracket_tree import UNLABELLED
 from hf_structure.text.formats import load_sentences
 from hf_structure.text.graphs import ANNOTATIONS, load_graphs
+from hf_structure.text.pauses import insert_pauses, pause_token_ids
 from hf_structure.text.tokenization import SUBWORD_KINDS, encode_subwords, train_subword_tokenizer
 from hf_structure.text.words import WORD_TOKENIZERS
 from hf_structure.training.arguments import ModelArguments, RunArguments, option
 from hf_structure.training.command_line import parse_command_line
+from hf_structure.training.controls import GOLD, MADE, SHUFFLED, TREES, read_with_made_trees, shuffle_trees
 from hf_structure.training.corpora import NUMBER, NUMBERS, PAIRS, STRINGS, Corpora, Reading, words_of
 from hf_structure.training.scripts import (
     begin,
@@ -129,6 +137,9 @@ class CLMModelArguments(ModelArguments):
     attn_implementation: str | None = option(
         None, "Attention of the model, such as sdpa or eager; by default the fastest that there is."
     )
+    pause_tokens: int = option(
+        0, "Tokens after each word that a new baseline reads, but that are neither predicted nor counted."
+    )
     tokenizer_name: str | None = option(
         None,
         "unigram or bpe for subwords trained on the text, or a tokenizer (folder or Hub name); by default the "
@@ -149,10 +160,16 @@ class CLMDataArguments(TextArguments):
 
     of_evaluation: ClassVar[tuple[str, ...]] = (
         *TextArguments.of_evaluation,
-        *("annotation", "max_predicted_sentences"),
+        *("annotation", "trees", "max_predicted_sentences"),
     )
 
     annotation: str = option("basic", "Graphs of CoNLL-U files: trees or enhanced graphs.", choices=list(ANNOTATIONS))
+    trees: str = option(
+        "gold",
+        "Trees of the sentences: of their file (gold, or parser if a parser made it), or controls that say nothing "
+        "about them: random, of other sentences of the same length (shuffled), branching or chains, balanced.",
+        choices=list(TREES),
+    )
     cache_tapes: bool = option(True, "Compute the tapes of graphs once and store them (3 bytes per pair of words).")
     max_predicted_sentences: int = option(
         200, "Number of sentences, spread over the text, for which evaluation predicts structures."
@@ -275,6 +292,8 @@ def structure_of(args: CLMModelArguments, settings: dict) -> str | None:
 def how_to_read(model_args: CLMModelArguments, args: CLMDataArguments, structure: str | None) -> Reading:
     """Returns how text is read, with structures for the model. Raises `ValueError` if the text cannot have any."""
     if structure is None:
+        if args.trees not in GOLD:
+            raise ValueError(f"--trees {args.trees}: this model reads no structures")
         return Reading(load_sentences, {"words": STRINGS}, WORD_TOKENIZERS[model_args.word_tokenizer])
     if args.dataset_name:
         raise ValueError(f"--dataset_name has no {structure}, which this model reads: parse it, and give the file")
@@ -285,6 +304,15 @@ def how_to_read(model_args: CLMModelArguments, args: CLMDataArguments, structure
     if structure == "dependency":
         return Reading(load_projective_trees, {"words": STRINGS, "heads": NUMBERS})
     return Reading(partial(load_graphs, annotation=args.annotation), {"words": STRINGS, "arcs": PAIRS})
+
+
+def control_reading(reading: Reading, data_args: CLMDataArguments, seed: int) -> Reading:
+    """Returns how text is read with the trees of `--trees`; they are shuffled later, when all have been read."""
+    if data_args.trees == SHUFFLED and data_args.streaming:
+        raise ValueError("--trees shuffled needs all sentences at once: leave out --streaming, or choose random")
+    if data_args.trees not in MADE:
+        return reading
+    return replace(reading, read=partial(read_with_made_trees, read=reading.read, kind=data_args.trees, seed=seed))
 
 
 def load_tokenizer(
@@ -311,6 +339,29 @@ def load_tokenizer(
         # Saved with the tokenizer, so that parsing and scoring split text in the same way.
         tokenizer.init_kwargs["word_tokenizer"] = model_args.word_tokenizer
     return tokenizer
+
+
+def add_pauses(args: CLMModelArguments, structure: str | None, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """Adds the pauses of a new baseline to its tokenizer, and returns their ids. Raises `ValueError` for others."""
+    if not args.pause_tokens:
+        return []
+    if args.model_name_or_path:
+        raise ValueError("--pause_tokens is for a new model: one that is trained has its own")
+    if structure is not None or args.pause_tokens < 0:
+        raise ValueError(
+            "--pause_tokens: give a number, 1 or more, for a model without structures: --model_type transformer-xl, "
+            "or --base_model with --graph_layers 0"
+        )
+    names = [f"<pause{number}>" for number in range(1, args.pause_tokens + 1)]
+    tokenizer.add_tokens(names, special_tokens=True)
+    return cast(list[int], tokenizer.convert_tokens_to_ids(names))
+
+
+def set_pauses(model: PreTrainedModel, pauses: list[int]) -> None:
+    """Stores the ids of pauses in a new model's configuration, and in its base model's, if any."""
+    for config in (model.config, getattr(model.config, "base_config", None)):
+        if pauses and config is not None:
+            config.pause_token_ids = pauses
 
 
 def train_tokenizer(args: CLMModelArguments, output_dir: str, sentences: Dataset) -> str:
@@ -340,6 +391,8 @@ def load_model(args: CLMModelArguments, settings: dict, tokenizer: PreTrainedTok
         model = load_trained(args.model_name_or_path, AutoModelForCausalLM, PURPOSE, settings, args.trust_remote_code)
     elif args.base_model:
         model = graft(args.base_model, settings)
+        if args.pause_tokens:
+            model.resize_token_embeddings(max(len(tokenizer), model.config.vocab_size))
     else:
         model = new_model(settings, tokenizer)
     if len(tokenizer) > model.config.vocab_size:
@@ -411,10 +464,18 @@ def set_tokenizer_settings(settings: dict, tokenizer: PreTrainedTokenizerBase) -
 
 
 def encode_sentences(
-    sentences: list[dict], tokenizer: PreTrainedTokenizerBase, annotate: Annotate | None = None
+    sentences: list[dict],
+    tokenizer: PreTrainedTokenizerBase,
+    annotate: Annotate | None = None,
+    pauses: Sequence[int] = (),
 ) -> list[dict]:
-    """Encodes sentences, with the columns of the annotation for a model that reads structures."""
+    """
+    Encodes sentences, with the columns of the annotation for a model that reads structures, or with pauses after each
+    word.
+    """
     encoded = [encode_subwords(sentence["words"], tokenizer) for sentence in sentences]
+    if pauses:
+        encoded = [{"input_ids": insert_pauses(row["input_ids"], row["word_ids"], pauses)[0]} for row in encoded]
     structures = [{}] * len(sentences) if annotate is None else annotate(sentences, encoded)
     rows = []
     for sentence, tokens, columns in zip(sentences, encoded, structures, strict=True):
@@ -430,7 +491,7 @@ def to_dataset(
     sentence that is too long.
     """
     features = {"input_ids": NUMBERS, "length": NUMBER, "num_words": NUMBER}
-    encode = encode_sentences
+    encode = partial(encode_sentences, pauses=pause_token_ids(model.config))
     annotation = annotation_of(model.config)
     if annotation is not None:
         columns = [name for name in annotation.columns if cache_tapes or name not in annotation.computed_inputs]
@@ -450,6 +511,7 @@ def build_trainer(
     """Makes the trainer, with the paper's learning rates."""
     check_learning_rates(model, training_args)
     annotation = annotation_of(model.config)
+    pauses = pause_token_ids(model.config)
     annotate = None if annotation is None else annotation.annotate()
     if annotation is not None:
         collator = annotation.collator(tokenizer.pad_token_id)
@@ -457,9 +519,9 @@ def build_trainer(
         collator = planting_collator(tokenizer.pad_token_id)
         annotate = annotate_parents
     else:
-        collator = CausalCollator(tokenizer.pad_token_id)
+        collator = CausalCollator(tokenizer.pad_token_id, unpredicted=pauses)
     if data_args.streaming:
-        encode = partial(encode_sentences, tokenizer=tokenizer, annotate=annotate)
+        encode = partial(encode_sentences, tokenizer=tokenizer, annotate=annotate, pauses=pauses)
         longest = abilities_of(model.config).max_tokens
         train = stream_training_text(data_args, training_args, reading, encode, collator, longest)
     return StructuredLMTrainer(
@@ -495,17 +557,23 @@ def main() -> None:
     corpora = Corpora(data_args, training_args)
     structure = structure_of(model_args, settings)
     check_tree_loss(training_args, data_args, structure)
-    reading = how_to_read(model_args, data_args, structure)
+    if training_args.tree_loss and model_args.pause_tokens:
+        raise ValueError("--tree_loss needs the states and the attention of words alone: leave out --pause_tokens")
+    reading = control_reading(how_to_read(model_args, data_args, structure), data_args, training_args.seed)
     # Only tree-planting needs trees of the text that the model reads.
     training_reading = PLANTED if training_args.tree_loss == "planting" else reading
     train = read_training_text(corpora, data_args, training_reading)
     others = (data_args.validation_file, data_args.test_file)
     sets = [train, *(corpora.read(files, reading) if files else None for files in others)]
+    if data_args.trees == SHUFFLED:
+        sets = [each and shuffle_trees(each, training_args.seed) for each in sets]
     tokenizer = load_tokenizer(model_args, data_args, training_args, train, corpora)
     if not model_args.model_name_or_path:
         set_labels(settings, train)
         set_tokenizer_settings(settings, tokenizer)
+    pauses = add_pauses(model_args, structure, tokenizer)
     model = load_model(model_args, settings, tokenizer)
+    set_pauses(model, pauses)
     tree_loss = make_tree_loss(training_args, model)
     # Saved with the tokenizer, for tools that truncate by it.
     if (longest := abilities_of(model.config).max_tokens) is not None:

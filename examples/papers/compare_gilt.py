@@ -9,16 +9,23 @@ and write one table.
 Table 1: `transformer-xl`, `transformer-xl-large` (as many parameters as GiLT), GiLT on `trees` and on `enhanced`
 graphs, `pushdown` (Pushdown-LM, on constituency trees made from the dependency trees; its attachments are as wide as
 GiLT's scorer between its perceptrons), the transformer grammars `plm`, `plm-mask`, `tg` (likewise, or on brackets) and
-`dtg`, and DTG's baseline `arcs`, which sees all before it. Table 4: GiLT without a feature of the graph (`no-degree`,
-`no-depth`, `no-distance`) or its weights (`no-degree-weights`, `no-distance-weights`), on the graphs that
-`--annotation` says. Table 3: `gpt2`, a small model of GPT-2's architecture, trained from scratch; the same trained
-further without graphs (`gpt2-post`), and with graphs in the upper half of its layers (`gpt2-gilt`), or with stacks
-there (`gpt2-pushdown`); further on the same text, or on `--post_train_file`.
+`dtg`, and DTG's baseline `arcs`, which sees all before it. `plm-2` and `plm-3` are PLMs that read closings twice and
+three times, `plm-closed` has closings without openings, `plm-compressed` one closing for each run. Table 4: GiLT
+without a feature of the graph (`no-degree`, `no-depth`, `no-distance`) or its weights (`no-degree-weights`,
+`no-distance-weights`), on the graphs that `--annotation` says. Table 3: `gpt2`, a small model of GPT-2's architecture,
+trained from scratch; the same trained further without graphs (`gpt2-post`), and with graphs in the upper half of its
+layers (`gpt2-gilt`), or with stacks there (`gpt2-pushdown`); further on the same text, or on `--post_train_file`.
 Table 6 is the column of arcs.
 
 `--graphs DM=dm-train.sdp,dm-dev.sdp,dm-test.sdp` makes a row `DM`: a GiLT on other graphs of the same sentences, as
 the paper has on DM, PAS and PSD of SDP 2015. A run of the above may have files of its own, too: `pushdown=` and `tg=`
 brackets, `trees=` CoNLL-U.
+
+`pause-1` and `pause-2` are Transformer-XLs with one and two learned tokens after each word, which are not predicted:
+as many extra steps as structures may take.
+
+`--trees gold shuffled random` adds rows such as `tg-shuffled` and `dtg-random`: the models of `--runs` that read
+structures, trained and evaluated with trees that say nothing about the sentences (see `run_clm.py`).
 
 All models have the shape, the options and the one tokenizer that `--config` tells; options after `--` are passed to
 `run_clm.py` in every run. `perplexity` is of a token of the test file, an upper bound where there is a beam; `falls`
@@ -31,10 +38,11 @@ the same command. The table is printed, and written to `table.md` whenever a run
 import argparse
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain, pairwise, product, zip_longest
 from pathlib import Path
+from typing import Any
 
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -55,6 +63,7 @@ from hf_structure.training.comparison import (
     score_cells,
     seed_folder,
 )
+from hf_structure.training.controls import GOLD, TREES
 from hf_structure.training.scripts import load_object, run, save_whole, write_json, write_text
 
 EXAMPLES = Path(__file__).parents[1]
@@ -90,14 +99,15 @@ TITLES = (
 @dataclass
 class Run:
     """
-    One model: options of `run_clm.py`, settings that are not the configuration's, the run it starts from, and whether
-    it is a GPT-2.
+    One model: options of `run_clm.py`, settings that are not the configuration's, the run it starts from, whether it
+    is a GPT-2, and the run that it is a control of.
     """
 
     options: dict = field(default_factory=dict)
     settings: dict = field(default_factory=dict)
     base: str | None = None
     is_graft: bool = False
+    control_of: str | None = None
 
     @property
     def is_pushdown(self) -> bool:
@@ -116,18 +126,25 @@ class Run:
         return self.has_graphs or self.is_pushdown or self.is_grammar
 
 
-def grammar(formalism: str, composition: str) -> Run:
+def grammar(formalism: str, composition: str, **settings: Any) -> Run:
     """A transformer grammar."""
-    return Run({"model_type": "transformer_grammar", "formalism": formalism, "composition": composition})
+    options = {"model_type": "transformer_grammar", "formalism": formalism, "composition": composition}
+    return Run(options, settings)
 
 
 RUNS = {
     "transformer-xl": Run({"model_type": "transformer-xl"}),
     "transformer-xl-large": Run({"model_type": "transformer-xl-large"}),
+    "pause-1": Run({"model_type": "transformer-xl", "pause_tokens": 1}),
+    "pause-2": Run({"model_type": "transformer-xl", "pause_tokens": 2}),
     "trees": Run({"annotation": "basic"}),
     "enhanced": Run({"annotation": "enhanced"}),
     "pushdown": Run({"model_type": "pushdown"}),
     "plm": grammar("constituency", "none"),
+    "plm-2": grammar("constituency", "none", closings=2),
+    "plm-3": grammar("constituency", "none", closings=3),
+    "plm-closed": grammar("constituency", "none", openings=False),
+    "plm-compressed": grammar("constituency", "none", compress_closings=True),
     "plm-mask": grammar("constituency", "heads"),
     "tg": grammar("constituency", "compose"),
     "dtg": grammar("dependency", "compose"),
@@ -166,6 +183,14 @@ def build_parser() -> argparse.ArgumentParser:
         "--annotation", choices=ANNOTATIONS, default="basic", help="graphs where the run does not say; default: basic"
     )
     parser.add_argument(
+        "--trees",
+        nargs="+",
+        choices=TREES,
+        default=["gold"],
+        metavar="KIND",
+        help=f"also train on controls: {', '.join(TREES)}; default: gold",
+    )
+    parser.add_argument(
         "--tokenizer_name", metavar="NAME", help="tokenizer (folder or Hub name); by default a new one of the text"
     )
     parser.add_argument("--beam_size", type=positives, default=[20], metavar="N", help="also several; default: 20")
@@ -181,8 +206,22 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def all_runs(args: argparse.Namespace) -> dict[str, Run]:
-    """All runs, by name."""
-    return {name: Run() for name, _ in args.graphs} | RUNS
+    """All runs, by name: those with the trees of the files, and the controls of `--trees`."""
+    found = {name: Run() for name, _ in args.graphs} | RUNS
+    kinds = [trees for trees in args.trees if trees not in GOLD]
+    for trees, (name, gold) in product(kinds, list(found.items())):
+        if gold.has_beam:
+            found[f"{name}-{trees}"] = replace(gold, options=gold.options | {"trees": trees}, control_of=name)
+    return found
+
+
+def with_controls(names: Iterable[str], args: argparse.Namespace) -> list[str]:
+    """The runs of these names, each followed by its controls."""
+    runs = all_runs(args)
+    found = []
+    for name in names:
+        found += [name, *(other for other, each in runs.items() if each.control_of == name)]
+    return list(dict.fromkeys(found))
 
 
 def check(args: argparse.Namespace) -> None:
@@ -195,9 +234,10 @@ def check(args: argparse.Namespace) -> None:
     runs = all_runs(args)
     if twice := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"--graphs: {', '.join(sorted(twice))} given twice")
-    args.runs = args.runs or list(runs)
+    args.runs = args.runs or [name for name, each in runs.items() if each.control_of is None]
     if unknown := [name for name in args.runs if name not in runs]:
         raise ValueError(f"--runs: there is no {', '.join(unknown)}, but {', '.join(runs)}")
+    args.runs = with_controls(args.runs, args)
     files = (chain.from_iterable(files_of(name, args).values()) for name in args.runs)
     check_files(chain.from_iterable(files), None)
     if args.suites:
@@ -214,12 +254,17 @@ def common_files(name: str, args: argparse.Namespace) -> dict[str, list[str]]:
 
 def files_of(name: str, args: argparse.Namespace) -> dict[str, list[str]]:
     """The files of a run: its own, or the common ones."""
-    return common_files(name, args) | {part: [file] for part, file in dict(args.graphs).get(name, {}).items()}
+    return common_files(name, args) | {part: [file] for part, file in own_files(name, args).items()}
+
+
+def own_files(name: str, args: argparse.Namespace) -> dict[str, str]:
+    """The files that `--graphs` gives to a run, or to the run that it is a control of."""
+    return dict(args.graphs).get(all_runs(args)[name].control_of or name, {})
 
 
 def check_sentences(name: str, args: argparse.Namespace) -> None:
     """Raises `ValueError` unless the files of a run have the sentences of the common ones."""
-    for part, own in dict(args.graphs).get(name, {}).items():
+    for part, own in own_files(name, args).items():
         common = common_files(name, args)[part]
         pairs = zip_longest(words_of([own]), words_of(common))
         for number, (words, expected) in enumerate(pairs if [own] != common else (), start=1):

@@ -16,8 +16,11 @@ from safetensors.torch import load_file
 from tokenizers import ByteLevelBPETokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
 
-from hf_structure import GiLTForCausalLM, PushdownLMForCausalLM, TransformerGrammarForCausalLM
+from hf_structure import GiLTForCausalLM, PushdownLMForCausalLM, TransformerGrammarForCausalLM, parse, score
 from hf_structure.corpora.graph_batches import GraphCollator
+from hf_structure.scoring.scoring import corpus_scores
+from hf_structure.text.conllu import ConlluSentence, write_conllu
+from hf_structure.text.formats import load_sentences
 from hf_structure.text.tokenization import inner_pieces
 from hf_structure.training import scripts
 
@@ -142,18 +145,24 @@ def test_pushdown_reads_trees(corpus, run, tmp_path, suffix):
     assert again["test_perplexity_gold_trees"] == pytest.approx(scores["eval_perplexity_gold_trees"], rel=1e-4)
 
 
-GRAMMARS = {  # options, files, and the actions that there are
-    "tg": (["--formalism", "constituency"], "mrg", ["<S>", "</S>"]),
-    "plm": (["--composition", "none"], "conllu", ["<X>", "</>"]),
-    "dtg": (["--formalism", "dependency"], "conllu", ["<left-arc>", "<right-arc>"]),
+OFTEN = ("tg", "closed")
+GRAMMARS = {  # options, further settings, files, and the actions that there are
+    "tg": (["--formalism", "constituency"], {}, "mrg", ["<S>", "</S>"]),
+    "plm": (["--composition", "none"], {}, "conllu", ["<X>", "</>"]),
+    "plm-3": (["--composition", "none"], {"closings": 3}, "mrg", ["<S>", "</>"]),
+    "closed": (["--composition", "none"], {"openings": False}, "mrg", ["</S>"]),
+    "compressed": (["--composition", "none"], {"compress_closings": True}, "mrg", ["<S>", "</>"]),
+    "dtg": (["--formalism", "dependency"], {}, "conllu", ["<left-arc>", "<right-arc>"]),
 }
 
 
-@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind != "tg")) for kind in GRAMMARS])
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind not in OFTEN)) for kind in GRAMMARS]
+)
 def test_transformer_grammars_read_trees(corpus, run, tmp_path, kind):
-    options, suffix, actions = GRAMMARS[kind]
+    options, settings, suffix, actions = GRAMMARS[kind]
     output_dir = tmp_path / "run"
-    sizes = {name: size for name, size in STACKS.items() if name != "attachment_size"}
+    sizes = {name: size for name, size in STACKS.items() if name != "attachment_size"} | settings
     new = ["--model_type", "transformer_grammar", *options, "--config_overrides", json.dumps(sizes)]
     run(*new, *files(corpus, output_dir, suffix, epochs=4))
     scores = results(output_dir)
@@ -170,6 +179,38 @@ def test_transformer_grammars_read_trees(corpus, run, tmp_path, kind):
     again = results(tmp_path / "eval", "test")
     assert again["test_perplexity_gold_trees"] == pytest.approx(gold, rel=1e-4)
     assert again["test_perplexity_predicted_trees"] < 2 * gold
+    words = [sentence["words"] for sentence in load_sentences(corpus / "dev.txt")][:2]
+    scored = score(words, output_dir, beam_size=4)
+    assert all(0 > one.log_prob > -math.inf for one in scored)
+    for one, sentence in zip(parse(words, output_dir, beam_size=4), words, strict=True):
+        tree = one.dependency or one.constituency
+        assert tree.words == tuple(sentence)
+
+
+def test_grammar_learns_the_trees_of_other_sentences(run, tmp_path, caplog, monkeypatch, script):
+    """The words stay; the heads are those that another sentence of the same length has in the file."""
+    gold = [[0, 1, 2], [2, 0, 2], [2, 3, 0], [0, 1, 1], [3, 3, 0], [2, 0]]
+    trees = [ConlluSentence.from_words([f"w{tree}"] * len(heads), heads) for tree, heads in enumerate(gold)]
+    for name in ("train", "dev"):
+        write_conllu(trees, tmp_path / f"{name}.conllu")
+    seen = []
+    encode = script.encode_sentences
+
+    def recording(sentences, *args, **kwargs):
+        seen.extend(sentences)
+        return encode(sentences, *args, **kwargs)
+
+    monkeypatch.setattr(script, "encode_sentences", recording)
+    sizes = {name: size for name, size in STACKS.items() if name != "attachment_size"}
+    new = ["--model_type", "transformer_grammar", "--formalism", "dependency", "--config_overrides", json.dumps(sizes)]
+    with caplog.at_level("INFO"):
+        run(*new, *files(tmp_path, tmp_path / "run", epochs=1), "--max_steps", "1", "--trees", "shuffled")
+    assert "trees shuffled: 1 of 6 sentences have their own" in caplog.text
+    assert [sentence["words"][0] for sentence in seen] == [f"w{tree}" for tree in range(6)] * 2
+    for heads in (seen[:6], seen[6:]):
+        found = [sentence["heads"] for sentence in heads]
+        assert sorted(found) == sorted(gold)
+        assert [one == other for one, other in zip(found, gold, strict=True)] == [False] * 5 + [True]
 
 
 @pytest.mark.slow
@@ -198,6 +239,49 @@ def test_baseline_without_graphs(corpus, run, tmp_path, suffix):
     model = AutoModelForCausalLM.from_pretrained(tmp_path)
     assert model.config.graph_layers == 0
     assert not any("graph" in name or "scorer" in name for name, _ in model.named_parameters())
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["transformer-xl", pytest.param("gpt2", marks=pytest.mark.slow), pytest.param("stream", marks=pytest.mark.slow)],
+)
+def test_baseline_with_pauses(corpus, base_model, run, tmp_path, kind):
+    """Pauses are in the vocabulary of model and tokenizer; what is trained and evaluated is what `score` finds."""
+    output_dir = tmp_path / "run"
+    arguments = training(corpus, output_dir, "transformer-xl", "txt", epochs=2)
+    if kind == "gpt2":
+        arguments = grafting(corpus, base_model, output_dir, 0)
+    if kind == "stream":
+        arguments += ["--streaming", "--max_steps", "8", "--vocabulary_file", corpus / "train.txt"]
+    number = 1 if kind == "gpt2" else 2  # it has positions for few
+    run(*arguments, "--pause_tokens", str(number))
+    found = results(output_dir)
+    model, tokenizer = (auto.from_pretrained(output_dir) for auto in (AutoModelForCausalLM, AutoTokenizer))
+    pauses = tokenizer.convert_tokens_to_ids(["<pause1>", "<pause2>"][:number])
+    assert model.config.pause_token_ids == pauses
+    assert max(pauses) < model.config.vocab_size
+    words = [sentence["words"] for sentence in load_sentences(corpus / "dev.txt")]
+    scores = corpus_scores(score(words, output_dir, eos=True))
+    assert scores["perplexity"] == pytest.approx(found["eval_perplexity"], rel=1e-4)
+    assert scores["word_perplexity"] == pytest.approx(found["eval_word_perplexity"], rel=1e-4)
+    trained = [
+        "--model_name_or_path",
+        output_dir,
+        "--test_file",
+        corpus / "dev.txt",
+        "--output_dir",
+        tmp_path / "eval",
+    ]
+    run(*trained, *OPTIONS)
+    again = results(tmp_path / "eval", "test")
+    assert again["test_perplexity"] == pytest.approx(found["eval_perplexity"], rel=1e-4)
+    with pytest.raises(ValueError, match="--pause_tokens is for a new model"):
+        run(*trained, "--pause_tokens", "2")
+    if kind == "gpt2":
+        model.to_base_lm().save_pretrained(tmp_path / "base")
+        tokenizer.save_pretrained(tmp_path / "base")
+        plain = corpus_scores(score(words, tmp_path / "base", eos=True))
+        assert plain["perplexity"] == pytest.approx(scores["perplexity"], rel=1e-4)
 
 
 @pytest.mark.slow
@@ -246,9 +330,10 @@ TREE = [[0, 2], [2, 1], [2, 3]]
         ("conllu", [], TREE),
         ("conllu", ["--annotation", "enhanced"], [*TREE[:2], [2, 3], [3, 1]]),
         ("sdp", [], [[0, 3], [3, 2], [3, 4]]),
+        ("conllu", ["--trees", "left"], [[0, 1], [1, 2], [2, 3]]),
         pytest.param("jsonl", [], [[0, 2], [2, 1]], marks=pytest.mark.slow),
     ],
-    ids=["trees", "enhanced", "semantic", "json"],
+    ids=["trees", "enhanced", "semantic", "chain", "json"],
 )
 def test_graphs_of_all_kinds(enhanced, run, monkeypatch, suffix, options, arcs):
     seen = []
@@ -493,6 +578,7 @@ def test_baselines_share_the_configuration(corpus, run, tmp_path):
 
 TREES = ["--train_file", "train.conllu", "--validation_file", "train.conllu"]
 GILT = ["--model_type", "gilt", *TREES]
+STREAM = ["--streaming", "--max_steps", "1", "--vocabulary_file", "a.txt"]
 
 
 @pytest.mark.slow
@@ -514,6 +600,14 @@ def test_trains_with_noise_on_embeddings(corpus, run, tmp_path, model_type):
         (["--model_type", "transformer-xl", "--base_model", "gpt2", *TREES], "give --model_type gilt, pushdown or"),
         (["--model_type", "gilt", "--train_file", "a.txt", "--validation_file", "a.txt"], "hold no dependency graphs"),
         ([*GILT, "--annotation", "enhanced"], "no enhanced heads"),
+        (
+            ["--model_type", "transformer-xl", *TREES, "--trees", "random"],
+            "this model reads no structures",
+        ),
+        (
+            [*GILT, *STREAM, "--trees", "shuffled"],
+            "shuffled needs all sentences at once: leave out",
+        ),
         ([*GILT, "--graph_layers", "3;7"], "--graph_layers 3;7: give a number of layers, or the numbers of some"),
         ([*GILT, "--tokenizer_name", "words"], "a causal model reads subwords, unigram or bpe"),
         ([*TREES, "--base_model", "x", "--tokenizer_name", "bpe"], "--tokenizer_name bpe is for a new model"),

@@ -272,6 +272,26 @@ def test_minicons_with_marginal_probabilities(model_name, request):
     assert bits == pytest.approx([value / 0.6931472 for value in sums], rel=1e-5)
 
 
+@pytest.mark.parametrize("model_name", ["gpt2", "baseline"])
+def test_pauses_are_not_scored(model_name, request, tmp_path):
+    """In lm_eval and in minicons as by `score`."""
+    folder = request.getfixturevalue(model_name)
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    model.config.pause_token_ids = [7, 8]
+    save(model, AutoTokenizer.from_pretrained(folder), tmp_path)
+    texts = [" " + good for good, _ in PAIRS[:3]]
+    expected = raw_log_probs(tmp_path, texts)
+    assert expected != pytest.approx(raw_log_probs(folder, texts), abs=1e-2)
+    harness = load(StructureLM, tmp_path)
+    found = [value for value, _ in harness.loglikelihood(requests(*(("", text) for text in texts)))]
+    assert found == pytest.approx(expected, abs=1e-4)
+    bos = {"bos_token": True} if model_name == "gpt2" else {}
+    sums = StructureLMScorer(tmp_path).sequence_score(texts, reduction=lambda scores: scores.sum().item(), **bos)
+    assert sums == pytest.approx(expected, abs=1e-4)
+    with pytest.raises(ValueError, match="generates no text"):
+        harness._model_generate(None, 3, [])
+
+
 def test_default_dtype_does_not_change_minicons(gilt, with_other_default):
     scorer, texts = StructureLMScorer(gilt, beam_size=3), [good for good, _ in PAIRS[:3]]
     assert with_other_default(lambda: scorer.token_score(texts)) == scorer.token_score(texts)

@@ -26,8 +26,8 @@ SMALL = {
     "dtg": {},
     "arcs": {},
 }
-SMALL[GRAFT] = SMALL["plm"]
-SMALLEST = {kind: {"labels": None, "max_open": 2} for kind in ("plm", "plm-mask", "tg")}
+SMALL |= dict.fromkeys((GRAFT, "plm-2", "plm-3", "closed", "closed-3", "compressed"), SMALL["plm"])
+SMALLEST = {kind: {"labels": None, "max_open": 2} for kind in SMALL if kind not in ("dtg", "arcs")}
 
 
 def small_model(kind: str, **settings) -> TransformerGrammarForCausalLM:
@@ -73,11 +73,11 @@ def test_an_unpruned_beam_is_the_sum_over_all_trees(kind, length):
     assert_close(output.token_log_probs.sum(), output.log_prob[0], atol=1e-4, rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["plm", "tg", "dtg", "arcs"])
+@pytest.mark.parametrize("kind", ["plm", "tg", "dtg", "arcs", "plm-3", "closed", "compressed"])
 @torch.no_grad()
 def test_probabilities_of_all_next_tokens_sum_to_that_of_the_prefix(kind):
     """Nothing is lost to actions after which nothing can come."""
-    settings = {"max_open": 2} if kind in ("plm", "tg") else {}
+    settings = {} if kind in ("dtg", "arcs") else {"max_open": 2}
     model = small_model(kind, vocab_size=5, **settings)
     prefix = torch.tensor([2, 4, 0, 4])
     words = torch.tensor([0, 1, 2, 3])

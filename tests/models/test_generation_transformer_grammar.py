@@ -66,7 +66,7 @@ def test_text_and_tree_are_written_together(kind, monkeypatch):
     assert count > 5
 
 
-@pytest.mark.parametrize("kind", ["tg", "dtg"])
+@pytest.mark.parametrize("kind", ["tg", "dtg", "plm-3", "closed", "compressed"])
 @torch.no_grad()
 def test_texts_together_are_as_alone(kind, monkeypatch):
     model = acting_model(kind, monkeypatch, max_open=5)
@@ -82,12 +82,22 @@ def test_texts_together_are_as_alone(kind, monkeypatch):
         assert listed(together.actions[row, padding:][:length]) == listed(alone.actions[0])
 
 
-@pytest.mark.parametrize("kind", ["plm", "tg", "dtg"])
+@pytest.mark.parametrize("kind", ["plm", "tg", "dtg", "plm-3", "closed", "compressed"])
 @torch.no_grad()
-def test_what_is_sampled_is_a_tree(kind):
+def test_what_is_sampled_is_a_tree(kind, monkeypatch):
     model = tiny_model(kind, max_open=4)
+    if kind in ("closed", "compressed"):
+        # Where actions do not say what is open, nothing but the end token itself ends a text: it must be likely.
+        predict = model.predict
+
+        def ending(*args):
+            predicted = predict(*args)
+            predicted.tokens[..., 3] += 5.0
+            return predicted
+
+        monkeypatch.setattr(model, "predict", ending)
     torch.manual_seed(0)
-    options = {**OPTIONS, "max_new_tokens": 60, "do_sample": True, "num_return_sequences": 8}
+    options = {**OPTIONS, "max_new_tokens": 60, "do_sample": True, "num_return_sequences": 20}
     output = model.generate(torch.tensor([[2]]), **options)
     ended = (output.sequences == 3).any(1)
     assert ended.any()

@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 import torch
 
+from hf_structure.algorithms.attachments import binarise
 from hf_structure.algorithms.trees import is_projective, is_tree
 from hf_structure.models.transformer_grammar.actions_transformer_grammar import (
     actions_to_heads,
@@ -15,6 +16,7 @@ from hf_structure.models.transformer_grammar.actions_transformer_grammar import 
 )
 from hf_structure.models.transformer_grammar.configuration_transformer_grammar import TransformerGrammarConfig
 from hf_structure.models.transformer_grammar.machine_transformer_grammar import (
+    COPY,
     ENDS,
     FIRST_ACTION,
     PIECE,
@@ -36,6 +38,11 @@ def config_of(kind: str, **settings) -> TransformerGrammarConfig:
         "tg": {"composition": "compose"},
         "dtg": {"formalism": "dependency"},
         "arcs": {"formalism": "dependency", "composition": "none"},
+        "plm-2": {"composition": "none", "closings": 2},
+        "plm-3": {"composition": "none", "closings": 3},
+        "closed": {"composition": "none", "openings": False},
+        "compressed": {"composition": "none", "compress_closings": True},
+        "closed-3": {"composition": "none", "openings": False, "closings": 3},
     }
     labels = {} if kind in ("dtg", "arcs") else {"labels": LABELS}
     return TransformerGrammarConfig(**{**SIZES, **labels, **kinds[kind], **settings})
@@ -123,6 +130,43 @@ def test_a_sentence_becomes_one_constituent():
 def test_impossible_spans(spans):
     with pytest.raises(ValueError, match="crosses another one"):
         span_actions(spans, 3, config_of("tg"))
+
+
+def test_closings_without_openings():
+    """The other actions stay, with their labels; binary trees come back, and of others the binary one."""
+    closed, tg = config_of("closed"), config_of("tg")
+    spans = [(0, 3, "S"), (0, 2, "NP"), (2, 3, "VP")]
+    assert closed.action_names == ["</S>", "</NP>", "</VP>"]
+    assert span_actions(spans, 3, closed) == [[], [], [1], [2, 0]]
+    assert actions_to_spans([[], [], [1], [2, 0]], closed) == [(0, 3, "S"), (0, 3, "VP"), (0, 2, "NP")]
+    generator = torch.Generator().manual_seed(0)
+    for length in [*range(1, 9)] * 10:
+        spans = random_spans(length, generator)
+        with_openings = span_actions(spans, length, tg)
+        expected = [[action - len(LABELS) for action in some if action >= len(LABELS)] for some in with_openings]
+        assert span_actions(spans, length, closed) == expected
+        binary = [(*span, LABELS[sum(span) % 3]) for span in binarise([span[:2] for span in spans], length)]
+        if length > 1:
+            assert actions_to_spans(span_actions(binary, length, closed), closed) == binary
+    assert actions_to_spans([[], [2, 1, 0]], closed) == [(0, 1, "S"), (0, 1, "NP"), (0, 1, "VP")]
+
+
+def test_compressed_closings():
+    """Closings in a row are one: the tree comes back if it closes one, or all at the end."""
+    config, plm = config_of("compressed"), config_of("plm")
+    spans = [(0, 3, "S"), (0, 2, "NP"), (2, 3, "VP")]
+    assert config.action_names == ["<S>", "<NP>", "<VP>", "</>"]
+    assert span_actions(spans, 3, config) == [[0, 1], [], [3, 2], [3]]
+    assert actions_to_spans([[0, 1], [], [3, 2], [3]], config) == spans
+    assert actions_to_spans([[0], [3], [3, 1], [3]], config) == [(0, 3, "S"), (2, 3, "NP")]
+    generator = torch.Generator().manual_seed(0)
+    for length in [*range(1, 9)] * 10:
+        spans = random_spans(length, generator)
+        expected = [
+            sorted(set(some) & {3}) + [action for action in some if action < 3]
+            for some in span_actions(spans, length, plm)
+        ]
+        assert span_actions(spans, length, config) == expected
 
 
 def test_heads_come_back():
@@ -321,7 +365,7 @@ def test_the_machine_walks_as_a_naive_one(kind, max_depth):
         assert found.visible[row, 0, len(expected) :].sum(1).ge(1).all()  # softmaxes of padding are defined
 
 
-@pytest.mark.parametrize("kind", ["tg", "plm", "plm-mask", "dtg", "arcs"])
+@pytest.mark.parametrize("kind", ["tg", "plm", "plm-mask", "dtg", "arcs", "plm-3"])
 def test_what_happens_is_legal(kind):
     """And the end alone at the end."""
     config, generator = config_of(kind), torch.Generator().manual_seed(2)
@@ -370,6 +414,60 @@ def test_derivations_of_dependency_trees():
         heads = [tuple(actions_to_heads(text)) for text in texts]
         assert len({*heads}) == count
         assert all(head_actions(each) == text for each, text in zip(heads, texts, strict=True))
+
+
+@pytest.mark.parametrize("labels", [None, ["A", "B"]])
+def test_closings_are_the_legal_actions(labels):
+    """Up to two after every word, and at least one before the end; some are those of several trees, or of none."""
+    config = config_of("closed", labels=labels, max_open=2)
+    kinds = len(labels or "X")
+    runs = kinds + kinds**2
+    for length in (1, 2, 3):
+        texts = all_texts(config, length)
+        assert len(texts) == len({str(text) for text in texts}) == (1 + runs) ** (length - 1) * runs
+        assert all(actions_to_spans(text, config)[0][:2] == (0, length) for text in texts)
+        # Every tree is among them.
+        trees = all_texts(config_of("tg", labels=labels, max_open=2), length)
+        found = [
+            span_actions(actions_to_spans(tree, config_of("tg", labels=labels)), length, config) for tree in trees
+        ]
+        assert {str(text) for text in found} <= {str(text) for text in texts}
+        assert length < 3 or len({str(text) for text in found}) < len(trees)
+
+
+@pytest.mark.parametrize("labels", [None, ["A", "B"]])
+def test_openings_and_compressed_closings_are_the_legal_actions(labels):
+    """Openings before the first word, openings with or without a closing between words, a closing before the end."""
+    config = config_of("compressed", labels=labels, max_open=2)
+    plm = config_of("plm", labels=labels, max_open=2)
+    kinds = len(labels or "X")
+    runs = kinds + kinds**2
+    for length in (1, 2, 3)[: 4 - kinds]:
+        texts = all_texts(config, length)
+        assert len(texts) == len({str(text) for text in texts}) == runs * (2 + 2 * runs) ** (length - 1)
+        assert all(actions_to_spans(text, config)[0][:2] == (0, length) for text in texts)
+        trees = [actions_to_spans(tree, plm) for tree in all_texts(plm, length)]
+        assert {str(span_actions(tree, length, config)) for tree in trees} <= {str(text) for text in texts}
+    # Two trees of the same actions: the first closing closes one constituent or two.
+    deeper = config_of("compressed")
+    pair = [[(0, 3, "S"), (0, end, "NP"), (0, 2, "VP")] for end in (2, 3)]
+    assert span_actions(pair[0], 3, deeper) == span_actions(pair[1], 3, deeper) == [[0, 1, 2], [], [3], [3]]
+    assert actions_to_spans([[0, 1, 2], [], [3], [3]], deeper) == pair[1]
+
+
+@pytest.mark.parametrize("kind", ["plm-2", "plm-3", "closed-3"])
+def test_copies_of_closings_see_everything_and_are_seen(kind):
+    config = config_of(kind)
+    first = len(LABELS) if config.openings else 0
+    actions = [[], [0, 1] if config.openings else [], [], [first], [first]]
+    tape, found = replay([actions], config)
+    size = int((tape.events[0] != -1).sum())
+    openings = 2 if config.openings else 0
+    assert size == 5 + openings + 2 * config.closings
+    assert (tape.events[0] == COPY).sum() == 2 * (config.closings - 1)
+    for event in range(size):
+        assert found.visible[0, 0, event].nonzero().flatten().tolist() == list(range(event + 1))
+        assert found.positions[0, event, : event + 1].tolist() == list(range(event, -1, -1))
 
 
 @pytest.mark.parametrize("labels", [None, ["A", "B"]])

@@ -19,10 +19,11 @@ from hf_structure.models.transformer_grammar.machine_transformer_grammar import 
 from hf_structure.models.transformer_grammar.modeling_transformer_grammar import TransformerGrammarModel
 from hf_structure.modules.structured_lm.transformer_xl import sinusoids
 
-KINDS = ["plm", "plm-mask", "tg", "dtg", "arcs"]
+KINDS = ["plm", "plm-mask", "tg", "dtg", "arcs", "plm-2", "plm-3", "closed", "closed-3", "compressed"]
+RARE = ("plm", "plm-mask", "plm-2", "closed-3")
 GRAFT = "plm on gpt2"
 # The kinds that expensive tests run on in the quick suite: those of PLM differ least from plain language models.
-OFTEN = [pytest.param(kind, marks=[pytest.mark.slow] * (kind in ("plm", "plm-mask"))) for kind in KINDS]
+OFTEN = [pytest.param(kind, marks=[pytest.mark.slow] * (kind in RARE)) for kind in KINDS]
 OTHERS = [name for name in SOURCES if name != "gpt2"]
 
 
@@ -156,18 +157,20 @@ def literal_texts(batch: dict[str, torch.Tensor]) -> list[list[int]]:
     return texts
 
 
-@pytest.mark.parametrize("kind", ["plm", "arcs", GRAFT])
+@pytest.mark.parametrize("kind", ["plm", "plm-2", "plm-3", "closed", "closed-3", "compressed", "arcs", GRAFT])
 @torch.no_grad()
 def test_without_composition_it_is_a_transformer_of_tokens_and_actions(kind):
-    """One vocabulary of both; what is illegal is left out of its softmax."""
+    """One vocabulary of both; what is illegal is left out of its softmax, and copies of closings are not predicted."""
     model = tiny_model(kind)
     batch = batch_of(model.config, (5,))
     outputs = model(**batch)
     backbone, (text,) = model.model.backbone, literal_texts(batch)
     both = torch.cat([backbone.get_input_embeddings().weight, model.model.action_embeddings.weight])
     ids = torch.tensor([token if token >= 0 else 29 - token for token in text])
-    states = backbone(inputs_embeds=both[ids].unsqueeze(0)).last_hidden_state[0]
-    logits = states[:-1] @ both.T
+    openings = model.config.action_names.index(next(name for name in model.config.action_names if name[1] in "/lr"))
+    repeats = torch.tensor([model.config.closings if token < -openings else 1 for token in text])
+    states = backbone(inputs_embeds=both[ids.repeat_interleave(repeats)].unsqueeze(0)).last_hidden_state[0]
+    logits = states[repeats.cumsum(0) - 1][:-1] @ both.T  # after the last copy
     machine = Machine.empty(model.config, 1).with_room(len(text), len(text))
     total, words = 0.0, torch.tensor(batch["word_ids"][0].tolist())
     number = -1
@@ -429,6 +432,10 @@ def test_impossible_input():
         ({"labels": ["A", "A"]}, "distinct"),
         ({"labels": []}, "at least one"),
         ({"max_open": 0}, "max_open"),
+        ({"closings": 2}, 'closings is for composition="none"'),
+        ({"compress_closings": True}, "compress_closings is for constituents with openings"),
+        ({"openings": False}, 'openings=False is for constituents and composition="none"'),
+        ({"openings": False, "composition": "none", "formalism": "dependency"}, "openings=False is for constituents"),
         ({"base_config": {"model_type": "gpt2"}}, 'on a pretrained model, .* give composition="none"'),
     ],
 )

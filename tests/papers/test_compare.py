@@ -456,6 +456,19 @@ def test_rows_have_the_names_of_their_formalisms(compare_gilt, formalisms, corpu
     assert compare_gilt(*options) == []
 
 
+def test_controls_follow_the_runs_that_read_trees(compare_gilt, corpus, tmp_path, capsys):
+    brackets = f"tg={corpus}/train.mrg,{corpus}/dev.mrg,{corpus}/dev.mrg"
+    options = ["--graphs", brackets, "--beam_size=1", "--runs", "transformer-xl", "tg", "--trees", "gold", "shuffled"]
+    words, gold, shuffled = compare_gilt(*options)
+    assert value(shuffled, "trees") == "shuffled"
+    assert "--trees" not in gold
+    assert "--trees" not in words
+    assert value(shuffled, "train_file") == value(gold, "train_file") == f"{corpus}/train.mrg"
+    assert value(shuffled, "output_dir") == str(tmp_path / "out" / "tg-shuffled-seed1")
+    rows = [line.strip("| ").split(" | ")[0] for line in capsys.readouterr().out.splitlines()[-3:]]
+    assert rows == ["transformer-xl", "tg", "tg-shuffled"]
+
+
 @pytest.mark.parametrize(
     ("graphs", "runs", "message"),
     [

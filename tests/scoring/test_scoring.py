@@ -68,6 +68,57 @@ def literal_log_probs(model, ids: list[int]) -> list[float]:
 # values
 
 
+@torch.no_grad()
+def literal_paused_log_probs(model, ids: list[int], words: list[int], pauses: list[int]) -> list[float]:
+    """One pass for every token: after all tokens and pauses before it."""
+    read = [ids[0]]
+    found = []
+    for token, word, before in zip(ids[1:], words[1:], words, strict=False):
+        if before and word != before:
+            read += pauses
+        found.append(model(torch.tensor([read])).logits[0, -1].double().log_softmax(-1)[token].item())
+        read.append(token)
+    return found
+
+
+@pytest.mark.parametrize("family", ["gpt2", "baseline"])
+@pytest.mark.parametrize("number", [1, 2])
+def test_pauses_are_read_and_not_counted(request, family, tokenizer, number, monkeypatch, tmp_path):
+    model = request.getfixturevalue(family)
+    model, tokenizer = model if family == "gpt2" else (model, tokenizer)
+    pauses = list(range(5, 5 + number))
+    plain = score(TEXTS, model, tokenizer=tokenizer, eos=True)
+    monkeypatch.setattr(model.config, "pause_token_ids", pauses, raising=False)
+    for scores, encode in (
+        (score(TEXTS, model, tokenizer=tokenizer, eos=True), lambda one: encode_subwords(one.words, tokenizer)),
+        (score(TEXTS, model, tokenizer=tokenizer, raw=True, eos=True), lambda one: encode_text(one.text, tokenizer)),
+    ):
+        for scored in scores:
+            encoded = encode(scored)
+            expected = literal_paused_log_probs(model, encoded["input_ids"], encoded["word_ids"], pauses)
+            assert [-value for value in scored.token_surprisals] == pytest.approx(expected, abs=1e-4)
+            assert scored.log_prob == pytest.approx(sum(expected), abs=1e-4)
+            assert len(scored.word_surprisals) == len(scored.words)
+    paused = score(TEXTS, model, tokenizer=tokenizer, eos=True, entropy=True)
+    assert [scored.tokens for scored in paused] == [scored.tokens for scored in plain]
+    assert [len(scored.entropies) for scored in paused] == [len(scored.words) + 1 for scored in plain]
+    assert corpus_scores(paused)["tokens"] == corpus_scores(plain)["tokens"]
+    assert corpus_scores(paused)["perplexity"] != pytest.approx(corpus_scores(plain)["perplexity"], rel=1e-3)
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    again = score(TEXTS, tmp_path, eos=True)
+    assert [scored.log_prob for scored in again] == pytest.approx([scored.log_prob for scored in paused], abs=1e-4)
+
+
+def test_pauses_count_where_a_text_is_too_long(gpt2, monkeypatch):
+    model, tokenizer = gpt2
+    text = "a " * 30
+    assert score(text, model, tokenizer=tokenizer).words
+    monkeypatch.setattr(model.config, "pause_token_ids", [5, 6], raising=False)
+    with pytest.raises(SentenceError, match="too many for the model: it reads at most 64"):
+        score(text, model, tokenizer=tokenizer)
+
+
 @pytest.mark.parametrize("family", ["gpt2", "gilt", "baseline"])
 def test_model_with_weights_on_disk(request, family, tokenizer, tmp_path):
     model = request.getfixturevalue(family)

@@ -72,6 +72,7 @@ class CausalCollator:
             the number that pads them.
         compute (`Callable`, *optional*): Given the batch, returns further inputs of the model, which are added to it.
             Runs on the CPU, in the workers of a data loader.
+        unpredicted (`Sequence[int]`): Ids of tokens that are no labels, such as pauses.
 
     Called with dictionaries that hold `input_ids` and, all or none, the `columns`; returns `input_ids`,
     `attention_mask`, `labels` and the columns, each of shape `(batch_size, seq_len)`, or `(batch_size, seq_len,
@@ -82,6 +83,7 @@ class CausalCollator:
     padding_side: str = "right"
     columns: dict[str, int] = field(default_factory=dict, kw_only=True)
     compute: Callable[[dict[str, Any]], dict[str, Any]] | None = field(default=None, kw_only=True)
+    unpredicted: Sequence[int] = field(default=(), kw_only=True)
 
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         batch: dict[str, Any] = {
@@ -90,6 +92,7 @@ class CausalCollator:
         batch["attention_mask"] = self._pad([[1] * len(example["input_ids"]) for example in examples], 0)
         # Nothing predicts the first token: `Trainer` would count a label for it, but it would never get a loss.
         is_target = (batch["attention_mask"] == 1) & (batch["attention_mask"].cumsum(1) > 1)
+        is_target &= ~torch.isin(batch["input_ids"], torch.tensor(self.unpredicted, dtype=torch.long))
         batch["labels"] = batch["input_ids"].masked_fill(~is_target, IGNORE_INDEX)
         for name, fill in self.columns.items():
             if examples[0].get(name) is not None:

@@ -25,6 +25,7 @@ from hf_structure.scoring.scoring import (
     spaced_words,
     word_splitter,
 )
+from hf_structure.text.pauses import pause_token_ids
 from hf_structure.text.tokenization import word_start_mask
 
 try:
@@ -57,7 +58,7 @@ class StructureLM(Base):
         ValueError: a masked language model.
 
     lm_eval also asks if the continuation is the likeliest one, which tasks such as LAMBADA count as accuracy. For sums
-    over graphs this is unknown, and the answer is always no.
+    over graphs this is unknown, and the answer is always no, also for models with pauses, which generate no text here.
     """
 
     def __init__(
@@ -93,8 +94,10 @@ class StructureLM(Base):
     def _loglikelihood_tokens(
         self, requests: Sequence[Request], disable_tqdm: bool = False, **kwargs
     ) -> list[tuple[float, bool]]:
-        """Returns log-probabilities of continuations given contexts; for models without graphs, lm_eval's own."""
-        if self.beam_size is None:
+        """
+        Returns log-probabilities of continuations given contexts; for models without graphs and pauses, lm_eval's own.
+        """
+        if self.beam_size is None and not pause_token_ids(self.model.config):
             return super()._loglikelihood_tokens(requests, disable_tqdm=disable_tqdm, **kwargs)
         # Of several processes, only the first shows progress.
         rows = running_text_log_probs(
@@ -115,6 +118,8 @@ class StructureLM(Base):
 
     def _model_generate(self, context: torch.Tensor, max_length: int, stop: list[str], **kwargs) -> torch.Tensor:
         """Generates with structures, if the model builds them. Prompts begin with the beginning token, left-padded."""
+        if pause_token_ids(self.model.config):
+            raise ValueError("a model with pauses (config.pause_token_ids) generates no text: choose other tasks")
         if self.beam_size is None:
             return super()._model_generate(context, max_length, stop, **kwargs)
         # One more column, so that the beginning token fits in front of prompts that lack it.

@@ -27,6 +27,7 @@ from transformers.utils import logging
 
 from hf_structure.parsing.loading import CAUSAL, MASKED, load_model
 from hf_structure.scoring.scoring import choose_beam, running_text_log_probs, spaced_words, word_splitter
+from hf_structure.text.pauses import pause_token_ids
 from hf_structure.text.pre_tokenization import prepare_for_pipelines
 
 _verbosity = logging.get_verbosity()
@@ -110,12 +111,15 @@ class StructureLMScorer(IncrementalLMScorer):
 
         Raises:
             ValueError: for a model that reads graphs, ranks or a correction for the beginnings of words: these need
-                the distribution over tokens, which is unknown; a text without a beginning token.
+                the distribution over tokens, which is unknown. The same for a model with pauses. A text without a
+                beginning token.
         """
-        if self.beam_size is None:
+        if self.beam_size is None and not pause_token_ids(self.model.config):
             return cast(Any, super()).compute_stats(batch, rank, prob, base_two, return_tensors, bow_correction)
         if rank or bow_correction:
-            raise ValueError("sums over graphs give no ranks and no correction for the beginnings of words")
+            raise ValueError(
+                "sums over graphs, and models with pauses, give no ranks and no correction for the beginnings of words"
+            )
         if prob and base_two:
             raise ValueError("probabilities have no base: choose prob or base_two")
         scores = [_converted(log_probs, prob, base_two) for log_probs in self._log_probs(*batch)]

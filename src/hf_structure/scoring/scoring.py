@@ -53,6 +53,7 @@ from hf_structure.scoring.expectations import (
     word_starts,
 )
 from hf_structure.scoring.masked_scoring import encode_masked, pseudo_log_probs, special_ends, split_sentence
+from hf_structure.text.pauses import insert_pauses, pause_token_ids
 from hf_structure.text.reading import read_source
 from hf_structure.text.sentences import EmptySentenceError, LongSentenceError, Sentence, SentenceError, read_batch
 from hf_structure.text.tokenization import encode_subwords, encode_text, number_words
@@ -463,8 +464,9 @@ def _encode(
     """Returns the fields of [`SentenceScore`] without surprisals, and `input_ids`."""
     encoded = encode(read_source(sentence).content)
     longest = abilities_of(model.config).max_tokens
+    read, _ = insert_pauses(encoded["input_ids"], encoded["word_ids"], pause_token_ids(model.config))
     # A search and a masked model read the end token even if it is not scored.
-    length = len(encoded["input_ids"]) - (not abilities_of(model.config).incremental and not is_masked(model))
+    length = len(read) - (not abilities_of(model.config).incremental and not is_masked(model))
     if longest is not None and length > longest:
         raise LongSentenceError(f"{length} tokens are too many for the model: it reads at most {longest}")
     return encoded
@@ -498,14 +500,14 @@ def token_log_probs(
     Args:
         model (`PreTrainedModel`): A causal language model in evaluation mode.
         sentences (`Sequence[Mapping]`):
-            `input_ids`, and with a beam `word_ids`, as from [`~hf_structure.text.tokenization.encode_subwords`].
+            `input_ids`, and with a beam or pauses `word_ids`, as from
+            [`~hf_structure.text.tokenization.encode_subwords`].
         beam_size (`int`, *optional*): Number of structures explored for a sentence; without it, the model reads none.
         max_tokens, progress: See [`score`].
     """
     return [log_probs for log_probs, _ in _predict(model, sentences, beam_size, max_tokens, progress)]
 
 
-@torch.no_grad()
 def _predict(
     model: Any,
     sentences: Sequence[Mapping[str, Any]],
@@ -516,8 +518,34 @@ def _predict(
 ) -> list[Predicted]:
     """
     Computes the [`token_log_probs`] of sentences and, with `sets` of tokens, the expectations before each of these
-    tokens; see [`~hf_structure.scoring.expectations`].
+    tokens; see [`~hf_structure.scoring.expectations`]. A model with pauses reads them after each word.
     """
+    options = (beam_size, max_tokens, progress, sets)
+    pauses = pause_token_ids(model.config)
+    if not pauses:
+        return _predict_all(model, sentences, *options)
+    paused = [insert_pauses(sentence["input_ids"], sentence["word_ids"], pauses) for sentence in sentences]
+    predicted = _predict_all(model, [{"input_ids": ids} for ids, _ in paused], *options)
+    return [_at_indices(found, indices) for found, (_, indices) in zip(predicted, paused, strict=True)]
+
+
+def _at_indices(predicted: Predicted, indices: Sequence[int]) -> Predicted:
+    """Leaves out what is predicted of all but the tokens at these indices, the first of which nothing predicts."""
+    log_probs, expected = predicted
+    kept = [index - 1 for index in indices[1:]]
+    return [log_probs[index] for index in kept], [expected[index] for index in kept if expected]
+
+
+@torch.no_grad()
+def _predict_all(
+    model: Any,
+    sentences: Sequence[Mapping[str, Any]],
+    beam_size: int | None,
+    max_tokens: int | None,
+    progress: bool,
+    sets: torch.Tensor | None,
+) -> list[Predicted]:
+    """Computes what [`_predict`] returns, of all tokens but the first."""
     max_tokens = _check_max_tokens(max_tokens, _default_max_tokens(model.config, beam_size))
     lengths = [len(sentence["input_ids"]) for sentence in sentences]
     collate = WordCollator()

@@ -11,6 +11,16 @@ the top the head of the second, a right arc the second the head of the top. Eith
 
     [] the [] cat [<left-arc>] meows [<left-arc>, <right-arc>] end
 
+Without openings, the same constituents are
+
+    [] the [] cat [</NP>] meows [</VP>, </S>] end
+
+and with compressed closings
+
+    [<S>, <NP>] the [] cat [</>, <VP>] meows [</>] end
+
+which other trees share: see [`actions_to_spans`].
+
 There is no left arc to what has got a right one before, so that a tree has one sequence of actions.
 """
 
@@ -48,7 +58,8 @@ def span_actions(spans: Sequence[Sequence], length: int, config: TransformerGram
     def close_until(index: int) -> None:
         while open_spans and open_spans[-1][0] <= index:
             end, closing = open_spans.pop()
-            actions[end].append(closing)
+            if not (config.compress_closings and actions[end]):
+                actions[end].append(closing)
 
     for start, end, number in _known_spans(spans, length, config):
         close_until(start)
@@ -57,9 +68,10 @@ def span_actions(spans: Sequence[Sequence], length: int, config: TransformerGram
             raise ValueError(f"the constituent ({start}, {end}) is empty, out of range, or crosses another one")
         if len(open_spans) == config.max_open:
             continue
-        actions[start].append(number)
-        closing = number if config.composition == "compose" else 0
-        open_spans.append((end, len(config.label_names) + closing))
+        if config.openings:
+            actions[start].append(number)
+        closing = number if config.labels_closings else 0
+        open_spans.append((end, config.num_openings + closing))
     close_until(length)
     return actions
 
@@ -81,7 +93,14 @@ def _known_spans(
 
 
 def actions_to_spans(actions: Sequence[Sequence[int]], config: TransformerGrammarConfig) -> list[tuple[int, int, str]]:
-    """The constituents that actions make, in pre-order, as for [`span_actions`]."""
+    """
+    The constituents that actions make, in pre-order, as for [`span_actions`]. Without openings, where several trees
+    have the same actions, each closing joins the last two words or constituents, the last one all that are left: of
+    these trees, the binary one, if there is one. A compressed closing closes one constituent, unless it is the only
+    one that is open, and the last closing all.
+    """
+    if not config.openings:
+        return _closed_spans(actions, config)
     labels = config.label_names
     spans: list[tuple[int, int, str]] = []
     open_spans: list[int] = []
@@ -90,11 +109,30 @@ def actions_to_spans(actions: Sequence[Sequence[int]], config: TransformerGramma
             if action < len(labels):
                 open_spans.append(len(spans))
                 spans.append((index, index, labels[action]))
-            else:
+                continue
+            closed = 1
+            if config.compress_closings:
+                closed = len(open_spans) if index == len(actions) - 1 else min(1, len(open_spans) - 1)
+            for _ in range(closed):
                 number = open_spans.pop()
                 start, _, label = spans[number]
                 spans[number] = (start, index, label)
     return spans
+
+
+def _closed_spans(actions: Sequence[Sequence[int]], config: TransformerGrammarConfig) -> list[tuple[int, int, str]]:
+    """The constituents that closings make; see [`actions_to_spans`]."""
+    spans: list[tuple[int, int, str]] = []
+    starts: list[int] = []  # of the words and constituents that no constituent has joined
+    for index, some in enumerate(actions):
+        for number, action in enumerate(some, start=1):
+            is_last = index == len(actions) - 1 and number == len(some)
+            del starts[1 if is_last else max(len(starts) - 1, 1) :]
+            spans.append((starts[-1], index, config.label_names[action]))
+        starts.append(index)
+    # The sort is stable: of the same words, those that were closed later are outer ones.
+    spans.reverse()
+    return sorted(spans, key=lambda span: (span[0], -span[1]))
 
 
 def head_actions(heads: Sequence[int]) -> list[list[int]]:

@@ -9,7 +9,8 @@ tree before a word.
 
     p(x, y) = prod of all tokens and actions,    p(x) >= sum over the beam of p(x, y)
 
-Trees and actions are one to one: what is not pruned is counted once.
+Trees and actions are one to one: what is not pruned is counted once. Without openings, several trees have the same
+actions, and the sum is over sequences of actions.
 
 Dimensions: B sentences, k trees, rows hypotheses, n tokens, length events of a hypothesis, actions before a token.
 """
@@ -144,8 +145,8 @@ class GrammarHypotheses(Hypotheses):
         self._record(events)
         rows = torch.arange(len(events), device=events.device)
         self._read(rows, events, actions, sentences)
-        again = (is_join(events, self.config) & (self.config.composition == "compose")).nonzero().squeeze(1)
-        if len(again):
+        again = is_join(events, self.config).nonzero().squeeze(1)
+        for _ in range(self.config.num_copies if len(again) else 0):
             self._read(again, torch.full_like(again, COPY), actions[again], sentences[again])
 
     def read(self, position: int, sentences: torch.Tensor) -> None:

@@ -40,13 +40,23 @@ class TransformerGrammarConfig(StructuredLMConfig):
             vector. Separates the models of each formalism. With `"compose"`, attention reads how much deeper in the
             tree (with dependencies: on the stack) a token is than another, else how far away; each label has a closing
             action, else there is one for all; and an arc is read with the embedding of its head's last token.
+        openings (`bool`, defaults to `True`):
+            If False, constituents have closings alone, each with its label: how many words and constituents it joins
+            is not said. Only with `composition="none"`.
+        closings (`1`, `2` or `3`, defaults to 1):
+            Number of times a closing or an arc is read; it is predicted once. With `"compose"`, it is always read
+            twice, else more than once only with `"none"`.
+        compress_closings (`bool`, defaults to `False`):
+            If True, closings in a row are a single one, which does not say how many constituents it closes. Only with
+            openings and `composition="none"`.
         labels (`list[str]`, *optional*):
             Labels of constituents, as the papers have them; by default none, for trees made from dependencies.
         max_depth (`int`, defaults to 62):
             Greater differences of depth are read as this one, as in TG's release.
         max_open (`int`, defaults to 64):
-            Most constituents that may be open. Without a bound, there would be infinitely many trees, and the
-            probabilities of texts would not sum to 1.
+            Most constituents that may be open; where the actions do not say how many are, most that may be closed
+            (without openings) or opened (with compressed closings) between two words. Without a bound, there would be
+            infinitely many trees, and the probabilities of texts would not sum to 1.
         inner_pieces (`list[int]`, *optional*):
             Ids of the tokens that go on with a word, as from [`inner_pieces`]: none of them comes after
             an action, but in front of the first word. By default any token may come there; where some are never read
@@ -68,6 +78,9 @@ class TransformerGrammarConfig(StructuredLMConfig):
 
     formalism: Literal["constituency", "dependency"] = "constituency"
     composition: Literal["none", "heads", "compose"] = "compose"
+    openings: bool = True
+    closings: Literal[1, 2, 3] = 1
+    compress_closings: bool = False
     labels: list[str] | None = None
     max_depth: int = 62
     max_open: int = 64
@@ -83,8 +96,23 @@ class TransformerGrammarConfig(StructuredLMConfig):
         """The actions, by their numbers: openings and closings, or arcs."""
         if self.formalism == "dependency":
             return ["<left-arc>", "<right-arc>"]
-        closings = [f"</{label}>" for label in self.label_names] if self.composition == "compose" else ["</>"]
-        return [f"<{label}>" for label in self.label_names] + closings
+        openings = [f"<{label}>" for label in self.label_names][: self.num_openings]
+        return openings + ([f"</{label}>" for label in self.label_names] if self.labels_closings else ["</>"])
+
+    @property
+    def num_openings(self) -> int:
+        """Number of actions that open a constituent; they come first."""
+        return len(self.label_names) if self.openings and self.formalism == "constituency" else 0
+
+    @property
+    def labels_closings(self) -> bool:
+        """Whether there is a closing for each label."""
+        return self.composition == "compose" or not self.openings
+
+    @property
+    def num_copies(self) -> int:
+        """Number of copies of a closing or an arc that are read after it."""
+        return 1 if self.composition == "compose" else self.closings - 1
 
     @property
     def structure_layers(self) -> Sequence[int]:
@@ -117,5 +145,12 @@ class TransformerGrammarConfig(StructuredLMConfig):
             raise ValueError('composition="heads" is about constituents: there are none with formalism="dependency"')
         if self.composition == "heads" and self.num_attention_heads < 2:
             raise ValueError('composition="heads" restricts two attention heads: num_attention_heads is 1')
+        if self.composition != "none" and self.closings > 1:
+            raise ValueError('closings is for composition="none": with "compose" a closing is read twice in any case')
+        if not self.openings and (self.composition != "none" or self.formalism == "dependency"):
+            raise ValueError('openings=False is for constituents and composition="none"')
+        is_plain = self.openings and self.composition == "none" and self.formalism == "constituency"
+        if self.compress_closings and not is_plain:
+            raise ValueError('compress_closings is for constituents with openings and composition="none"')
         if self.labels is not None and len({*self.labels}) < max(len(self.labels), 1):
             raise ValueError("labels must be distinct, and at least one")

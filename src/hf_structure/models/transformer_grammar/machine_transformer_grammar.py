@@ -11,6 +11,12 @@ DTG:
 All other events are *stack* events, and are pushed; pieces of a word are one item together. Each event has one *key*,
 in the next column of a tape.
 
+With `composition="none"` an event sees all before it, whatever the stack; closings and arcs may have copies, too, as
+`config.closings` tells. Without openings, nothing says what a closing joins, and the stack holds the words alone: up
+to `max_open` closings may come between two words, and the end after any. With compressed closings, nothing says how
+many constituents one closes, and none of them leaves the stack: one closing may come after each word, openings as
+without it, and the end after one.
+
 Dimensions: rows machines, columns keys, room items of a stack; for whole texts B texts, length events (tokens, actions
 and copies), tokens, actions before a token (the most of any); for attention H heads, Q queries, keys.
 """
@@ -54,13 +60,14 @@ class Machine:
     heads: torch.Tensor  # (rows, room): the index in the text of the last token of its head word
     by_right: torch.Tensor  # (rows, room): whether it was last made by a right arc
     after_token: torch.Tensor  # (rows,): whether the last event was a token
+    joined: torch.Tensor  # (rows,): number of closings or arcs since the last token
 
     @classmethod
     def empty(cls, config: TransformerGrammarConfig, rows: int, device: torch.device | None = None) -> "Machine":
         """Machines that have read nothing, and have no room."""
         nothing = torch.zeros(rows, 0, dtype=torch.long, device=device)
         count = torch.zeros(rows, dtype=torch.long, device=device)
-        return cls(config, 0, nothing, nothing, count, count, nothing, nothing, nothing.bool(), count.bool())
+        return cls(config, 0, nothing, nothing, count, count, nothing, nothing, nothing.bool(), count.bool(), count)
 
     @classmethod
     def join(cls, machines: Sequence["Machine"]) -> "Machine":
@@ -68,13 +75,14 @@ class Machine:
         values = {each.name: [getattr(machine, each.name) for machine in machines] for each in fields(cls)}
         joined = {name: pad_and_cat(values[name], -1) for name in ("items", "times")}
         joined |= {name: pad_and_cat(values[name]) for name in ("labels", "heads", "by_right")}
-        joined |= {name: torch.cat(values[name]) for name in ("time", "size", "after_token")}
+        joined |= {name: torch.cat(values[name]) for name in ("time", "size", "after_token", "joined")}
         return cls(machines[0].config, joined["items"].shape[1], **joined)
 
     @property
     def is_last_join(self) -> torch.Tensor:
         """`(rows,)`: whether nothing but the end can come after a closing or a right arc."""
-        return self.size == 2 if self.config.formalism == "dependency" else self.innermost == 1
+        completes = self.size == 2 if self.config.formalism == "dependency" else self.innermost == 1
+        return completes & (not self.config.compress_closings)
 
     @property
     def is_before_words(self) -> torch.Tensor:
@@ -116,6 +124,13 @@ class Machine:
         item = torch.arange(1, self.labels.shape[1] + 1, device=self.size.device)
         return (item * self._is_open).amax(1) - 1
 
+    @property
+    def _last_openings(self) -> torch.Tensor:
+        """`(rows,)`: number of open constituents at the top of the stack, in a row."""
+        item = torch.arange(1, self.labels.shape[1] + 1, device=self.size.device)
+        is_other = ~self._is_open & (item <= self.size.unsqueeze(1))
+        return self.size - (item * is_other).amax(1)
+
     def legal(self) -> torch.Tensor:
         """
         `(rows, TOKEN_KINDS + actions)`: whether each kind of tokens can come next, and each of the actions. After an
@@ -129,8 +144,16 @@ class Machine:
     def _legal_brackets(self) -> list[torch.Tensor]:
         """`(rows,)` each: whether a word can come next, the end, and each of the actions."""
         config = self.config
+        if not config.openings:
+            can_close = (self.size > 1) & (self.joined < config.max_open)
+            return [self.size > 0, self.joined > 0, *[can_close] * len(config.label_names)]
         count = self._is_open.sum(1)
         innermost = self.innermost
+        if config.compress_closings:
+            has_word = (count > 0) & (self.size - 1 > innermost)
+            can_open = self._last_openings < config.max_open
+            can_close = has_word & (self.joined == 0)
+            return [count > 0, has_word & (self.joined > 0), *[can_open] * len(config.label_names), can_close]
         is_finished = (self.size == 2) & (count == 0)
         can_open = ~is_finished & (count < config.max_open)
         can_close = (count > 0) & (self.size - 1 > innermost)  # not without children
@@ -170,6 +193,8 @@ class Machine:
         top = self.size - 1
         # The lowest of the items that are joined: the second, or the opening of the innermost constituent.
         first = top - 1 if is_dependency else self.innermost
+        if not config.openings or config.compress_closings:
+            first = top
         # A piece of a word, and the copy of an action, are the item on top.
         own = torch.where(pushes, self.size, torch.where(joins, first, top)).clamp(min=0)
         is_read = events != NOTHING
@@ -192,6 +217,7 @@ class Machine:
             heads=_put(self.heads, own, torch.where(is_word, tokens, self.head_of(events)), is_word | joins),
             by_right=_put(self.by_right, own, is_right, pushes | joins),
             after_token=torch.where(is_read, is_word, self.after_token),
+            joined=(self.joined + joins.long()).masked_fill(is_word, 0),
         )
         return after, View(self._visible(after, column, joined, joins), self._positions(own, is_left, column, times))
 
@@ -256,18 +282,20 @@ class Tape:
         events = torch.cat([nothing, events.unsqueeze(2)], dim=2).flatten(1)  # (B, tokens * (actions + 1))
         events = torch.where(actions >= 0, actions + FIRST_ACTION, events)
         is_read = events != NOTHING
-        is_double = is_join(events, config) & (config.composition == "compose")
-        ends = (is_read.long() + is_double.long()).cumsum(1)
+        has_copies = is_join(events, config)
+        ends = (is_read + config.num_copies * has_copies).cumsum(1)
         starts = torch.cat([torch.zeros_like(ends[:, :1]), ends], dim=1)  # (B, tokens * (actions + 1) + 1)
         length = int(ends[:, -1].max())
         # One more event at the end takes what is not read; it is cut off below.
         first = starts[:, :-1].masked_fill(~is_read, length)
-        second = (starts[:, :-1] + 1).masked_fill(~is_double, length)
+        others = [(starts[:, :-1] + 1 + copy).masked_fill(~has_copies, length) for copy in range(config.num_copies)]
         number = torch.arange(past, past + tokens, device=events.device).repeat_interleave(most + 1).expand_as(events)
 
         def written(values: torch.Tensor, copies: torch.Tensor, filler: int) -> torch.Tensor:
-            tape = values.new_full((batch, length + 1), filler)
-            return tape.scatter(1, first, values).scatter(1, second, copies)[:, :-1]  # (B, length)
+            tape = values.new_full((batch, length + 1), filler).scatter(1, first, values)
+            for indices in others:
+                tape = tape.scatter(1, indices, copies)
+            return tape[:, :-1]  # (B, length)
 
         last = starts[:, -1:].expand(-1, most + 1)  # (B, most + 1)
         return cls(
@@ -348,8 +376,7 @@ class Replay(Tape):
 
 def is_join(events: Any, config: TransformerGrammarConfig) -> Any:
     """Mask of the events that make one item of several: arcs and closings."""
-    openings = 0 if config.formalism == "dependency" else len(config.label_names)
-    return events >= FIRST_ACTION + openings
+    return events >= FIRST_ACTION + config.num_openings
 
 
 def scores_at(

@@ -392,7 +392,7 @@ class TransformerGrammarForCausalLM(TreeLMMixin, TransformerGrammarPreTrainedMod
         return result, nn.functional.cross_entropy(kinds, gold, reduction="sum")
 
     def events_read(self, tokens: Sequence[str], **reading: torch.Tensor) -> list[str]:
-        """Tokens with their actions in front; the second copy of one that is read twice ends in a prime."""
+        """Tokens with their actions in front; the copies of one that is read several times end in primes."""
         names: list[str] = []
         for token, before in zip(tokens, reading["actions"][0].tolist(), strict=True):
             for action in before:
@@ -400,8 +400,8 @@ class TransformerGrammarForCausalLM(TreeLMMixin, TransformerGrammarPreTrainedMod
                     continue
                 name = self.config.action_names[action]
                 names.append(name)
-                if self.config.composition == "compose" and is_join(action + FIRST_ACTION, self.config):
-                    names.append(f"{name}′")
+                copies = self.config.num_copies if is_join(action + FIRST_ACTION, self.config) else 0
+                names += [name + "′" * (copy + 1) for copy in range(copies)]
             names.append(token)
         return names
 
