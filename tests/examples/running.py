@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -61,6 +62,22 @@ def fork() -> int:
     if child == 0:
         tqdm.set_lock(threading.RLock())
     return child
+
+
+def in_a_copy(function: Callable[[], None]) -> None:
+    """Runs a function in a copy of this process, which keeps nothing of it."""
+    child = fork()
+    if child == 0:
+        code = 1
+        try:
+            function()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def run_main(script: ModuleType, *arguments: object) -> None:
