@@ -56,7 +56,7 @@ def tree_distances(parents: Sequence[int], length: int) -> torch.Tensor:
     root = parents.index(0) + 1
     # Row and column 0 are the beginning, the last ones the end.
     parents = [root, *parents, root]
-    is_above = torch.zeros(nodes + 2, nodes + 2)  # ancestors of each node, and itself
+    is_above = torch.zeros(nodes + 2, nodes + 2, dtype=torch.float32)  # ancestors of each node, and itself
     for node in range(nodes + 2):
         above = node
         while True:

@@ -91,16 +91,17 @@ def _constituency(
 ) -> dict[str, Any]:
     words = _seen(encoded) if punctuation == "drop" else encoded["words"]
     spans = [(start, end) for start, end in decoded["spans"].tolist() if start >= 0]
-    labels = None if names is None else [names[number] for number in decoded["span_labels"][: len(spans)].tolist()]
+    count = len(spans)
     if punctuation != "drop":
         spans = restore_spans(spans, encoded["keep"])
     order = span_order(spans, len(words))
-    if labels is not None:  # a restored whole sentence comes first, without a label: it takes the next one
-        labels = [labels[max(index - len(spans) + len(labels), 0)] for index in order]
-    tree = {"words": words, "spans": [list(spans[index]) for index in order], "labels": labels, "tags": None}
+    tree = {"words": words, "spans": [list(spans[index]) for index in order], "labels": None, "tags": None}
+    # A restored whole sentence comes first, without a label or probability: it takes those of the next one.
+    rows = [max(index - len(spans) + count, 0) for index in order]
+    if names is not None:
+        tree["labels"] = [names[decoded["span_labels"][row]] for row in rows]
     if "span_probs" in decoded:
-        probabilities = decoded["span_probs"].tolist()
-        tree["probabilities"] = [probabilities[index] for index in order]
+        tree["probabilities"] = [decoded["span_probs"][row].item() for row in rows]
         tree["log_probability"] = decoded["span_log_probs"].item()
     return tree
 

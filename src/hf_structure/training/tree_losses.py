@@ -292,7 +292,7 @@ def _tree_targets(batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     lengths = (batch["word_ids"].amax(1) - 1).tolist()
     trees = [[parent for parent in parents if parent != PADDING] for parents in batch["parents"].tolist()]
     targets = [planting_target(tree, length) for tree, length in zip(trees, lengths, strict=True)]
-    padded = torch.zeros(len(targets), max(lengths) + 1, max(lengths) + 1)
+    padded = torch.zeros(len(targets), max(lengths) + 1, max(lengths) + 1, dtype=torch.float32)
     for row, target in enumerate(targets):
         padded[row, : len(target), : len(target)] = target
     return {"tree_targets": padded}
