@@ -74,6 +74,7 @@ class EncoderConfig(StructureConfig):
         super().__post_init__(**kwargs)
 
     def __setattr__(self, name, value):
+        # `resize_token_embeddings` sets it here alone, and the encoder is made by its own configuration.
         super().__setattr__(name, value)
         if name == "vocab_size" and isinstance(encoder := vars(self).get("encoder_config"), PreTrainedConfig):
             encoder.vocab_size = value

@@ -89,6 +89,7 @@ class StructureGenerationMixin(GenerationMixin, MixinBase):
 
     writer_class: ClassVar[type[StructureWriter]]
 
+    # As transformers does it: tools that were written for earlier releases pass a cache by its old name.
     @deprecate_kwarg("past_key_values", "6.0.0", new_name="cache")
     def generate(
         self,
