@@ -73,7 +73,9 @@ def speeds(folder: str) -> list[float]:
     busy = 0.0
     per_second = 0.0
     for file in Path(folder).iterdir():
-        clock, processor, counts = torch.tensor([[*map(float, line.split())] for line in file.open()]).double().T
+        lines = [[*map(float, line.split())] for line in file.open()]
+        # The clock counts from 1970: single precision would round it to minutes.
+        clock, processor, counts = torch.tensor(lines, dtype=torch.float64).T
         later = counts[1:].sum().item()
         words += later
         busy += (processor[-1] - processor[0]).item()
