@@ -556,9 +556,7 @@ def main() -> None:
     begin(training_args)
     corpora = Corpora(data_args, training_args)
     structure = structure_of(model_args, settings)
-    check_tree_loss(training_args, data_args, structure)
-    if training_args.tree_loss and model_args.pause_tokens:
-        raise ValueError("--tree_loss needs the states and the attention of words alone: leave out --pause_tokens")
+    check_tree_loss(training_args, data_args, structure, model_args.pause_tokens)
     reading = control_reading(how_to_read(model_args, data_args, structure), data_args, training_args.seed)
     # Only tree-planting needs trees of the text that the model reads.
     training_reading = PLANTED if training_args.tree_loss == "planting" else reading

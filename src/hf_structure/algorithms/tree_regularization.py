@@ -158,7 +158,7 @@ def greedy_spans(states: torch.Tensor, word_starts: Sequence[int]) -> list[Span]
 def most_probable_spans(states: torch.Tensor, word_starts: Sequence[int]) -> list[Span]:
     """
     The most probable binary tree, by a chart: the probability of a tree is the product of those of its splits, each
-    the softmax of the scores of the splits of its span. With best(i, i + 1) = 0,
+    a softmax over the splits of its span. With best(i, i + 1) = 0,
 
         best(s, e) = max_k log softmax_k S(s, k, e) + best(s, k) + best(k, e)
 

@@ -67,10 +67,10 @@ class TreeLossArguments:
     tree_loss_weight: float = option(0.5, "planting: weight of the loss of trees; the loss of the text has weight 1.")
 
 
-def check_tree_loss(args: Any, data_args: Any, structure: str | None) -> None:
+def check_tree_loss(args: Any, data_args: Any, structure: str | None, pause_tokens: int) -> None:
     """
-    Raises `ValueError` for a model that reads structures, options of another loss, a weight or interval that is not
-    positive, and missing trees.
+    Raises `ValueError` for a model that reads structures or pauses, options of another loss, a weight or interval that
+    is not positive, and missing trees.
     """
     if args.tree_loss is None:
         return
@@ -87,8 +87,8 @@ def check_tree_loss(args: Any, data_args: Any, structure: str | None) -> None:
         raise ValueError("--tree_loss planting: --dataset_name has no trees: parse it, and give the file")
     if args.tree_loss == "treereg" and data_args.trains and not (args.tree_file or data_args.train_file):
         raise ValueError("--tree_loss treereg needs trees: give --tree_file, CoNLL-U or brackets")
-    if args.tree_loss == "treereg" and args.deepspeed:
-        raise ValueError("--tree_loss treereg takes steps of its own, which --deepspeed does not allow")
+    if pause_tokens:
+        raise ValueError("--tree_loss needs the states and the attention of words alone: leave out --pause_tokens")
 
 
 class TreeRegularization:
