@@ -111,3 +111,8 @@ def test_brackets_without_labels(treebank, tmp_path):
     (tmp_path / "bare.mrg").write_text("((the dog) (sees it))\n")
     with pytest.raises(ValueError, match="no labels of constituents"):
         training(treebank, tmp_path, "--model_type", "rng_transformer", "--constituents", tmp_path / "bare.mrg")
+
+
+def test_a_trained_parser_of_a_family_without_constituents(treebank, tmp_path, g2g_transformer):
+    with pytest.raises(ValueError, match="--constituents is for a rng_transformer"):
+        training(treebank, tmp_path, "--model_name_or_path", g2g_transformer, "--constituents", treebank / "train.mrg")

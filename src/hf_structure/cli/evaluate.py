@@ -38,7 +38,7 @@ from hf_structure.metrics.constituency import (
     right_branching,
     unlabeled_f1,
 )
-from hf_structure.metrics.evalb import bracket_scores
+from hf_structure.metrics.evalb import BracketScores, bracket_scores
 from hf_structure.metrics.graphs import arc_scores
 from hf_structure.text.conllu import ConlluSentence, read_conllu
 from hf_structure.text.files import plain_path
@@ -287,8 +287,7 @@ def _evaluate_labelled(options: argparse.Namespace) -> None:
             ],
         ]
     )
-    print(f"\n{scores.sentences} sentences, {scores.gold} gold constituents, {scores.predicted} predicted", end="")
-    print(f", {scores.matched} of them right")
+    _print_counts(scores)
 
 
 def _evaluate_brackets(options: argparse.Namespace) -> None:
@@ -324,6 +323,11 @@ def _baseline_trees(lengths: Sequence[int]) -> dict[str, list]:
     return {name: [baseline(length) for length in lengths] for name, baseline in baselines.items()}
 
 
+def _print_counts(scores: ConstituencyScores | BracketScores) -> None:
+    print(f"\n{scores.sentences} sentences, {scores.gold} gold constituents, {scores.predicted} predicted", end="")
+    print(f", {scores.matched} of them right")
+
+
 def _print_brackets(scores: dict[str, ConstituencyScores], labels: dict[str, LabelRecall]) -> None:
     rows = [["", "UF1", "precision", "recall", "F1", "depth"]]
     for name, score in scores.items():
@@ -331,8 +335,8 @@ def _print_brackets(scores: dict[str, ConstituencyScores], labels: dict[str, Lab
         rows.append([name, *(f"{100 * share:.2f}" for share in shares), f"{score.depth:.2f}"])
     score = scores["system"]
     print_table([*rows, ["gold", "", "", "", "", f"{score.gold_depth:.2f}"]])
-    print(f"\n{score.sentences} sentences, {score.gold} gold constituents, {score.predicted} predicted", end="")
-    print(f", {score.matched} of them right\n")
+    _print_counts(score)
+    print()
     recalls = ([label, f"{100 * row.recall:.2f}", str(row.matched), str(row.gold)] for label, row in labels.items())
     print_table([["label", "recall", "found", "gold"], *recalls])
 

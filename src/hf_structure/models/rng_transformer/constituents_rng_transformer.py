@@ -15,6 +15,7 @@ from hf_structure.algorithms.chart import (
     all_spans,
     chart_log_prob,
     chart_sums,
+    num_words,
     span_index,
 )
 from hf_structure.algorithms.cky import best_constituents
@@ -100,7 +101,7 @@ class RNGTransformerConstituents(nn.Module):
 
 def gold_labels(constituents: torch.Tensor, num_spans: int) -> torch.Tensor:
     """The label of each span, `(B, S)`, -1 for none, of constituents `(B, m, 3)`; -1 for padding."""
-    n = int((2 * num_spans) ** 0.5)
+    n = num_words(num_spans)
     starts, ends, labels = constituents.unbind(2)
     # Padding is written to one more span, which is cut off.
     indices = torch.where(starts >= 0, span_index(starts, ends, n), num_spans)  # (B, m)

@@ -8,11 +8,13 @@ from datasets import Dataset
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.hub.locating import resolve_model
+from hf_structure.models.families import family_of
 from hf_structure.parsing.loading import load_trained, read_config, read_tokenizer
 from hf_structure.registration.auto import AutoModelForDependencyParsing
 from hf_structure.text.tokenization import SUBWORD_KINDS, train_subword_tokenizer, train_word_tokenizer
 from hf_structure.training.corpora import words_of
-from hf_structure.training.parsing.options import ParsingModelArguments
+from hf_structure.training.parsing.options import ParsingModelArguments, require_option
+from hf_structure.training.parsing.rows import chains_of
 from hf_structure.training.scripts import check_settings, config_class_of, new_config, readable_settings
 
 
@@ -74,7 +76,9 @@ def _from_trained(args: ParsingModelArguments, settings: dict) -> PreTrainedMode
     folder = resolve_model(cast(str, args.model_name_or_path), trust_remote_code=trust)
     optional = "-"
     if "constituents" in settings:
-        if getattr(read_config(folder, "parser", trust), "constituents", None):
+        config = read_config(folder, "parser", trust)
+        require_option(family_of(config), "constituents")
+        if chains_of(config):
             del settings["constituents"]
         else:
             optional = "constituents."
