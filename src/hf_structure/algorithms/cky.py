@@ -51,11 +51,13 @@ def best_constituents(scores: torch.Tensor, lengths: torch.Tensor, k: int = 1) -
             spans.append(torch.tensor([span for span, _ in tree], dtype=torch.long).view(-1, 2))  # (m, 2)
             labels.append(torch.tensor([label for _, label in tree], dtype=torch.long))
     by_sentence = (len(lengths), k)
-    return Constituents(
-        pad_sequence(spans, batch_first=True, padding_value=-1).unflatten(0, by_sentence).to(scores.device),
-        pad_sequence(labels, batch_first=True, padding_value=-1).unflatten(0, by_sentence).to(scores.device),
-        move(torch.tensor(values, dtype=torch.float64).view(by_sentence), scores.device),
-    )
+    padded_spans = pad_sequence(spans, batch_first=True, padding_value=-1).unflatten(
+        0, by_sentence
+    )  # (batch, k, m, 2)
+    padded_labels = pad_sequence(labels, batch_first=True, padding_value=-1).unflatten(0, by_sentence)  # (batch, k, m)
+    tree_scores = torch.tensor(values, dtype=torch.float64).view(by_sentence)  # (batch, k)
+    device = scores.device
+    return Constituents(padded_spans.to(device), padded_labels.to(device), move(tree_scores, device))
 
 
 class _Search:

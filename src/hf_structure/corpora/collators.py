@@ -151,7 +151,8 @@ class ParsingCollator(WordCollator):
 def _constituents(examples: Sequence[Mapping[str, Any]]) -> torch.Tensor:
     """Pads constituents, lists of start, end and label, to `(batch_size, most, 3)`, with -1."""
     trees = [torch.tensor(example.get("constituents") or [], dtype=torch.long) for example in examples]
-    return pad_sequence([tree.view(-1, 3) for tree in trees], batch_first=True, padding_value=-1)
+    # A sentence without constituents is of shape (0,).
+    return pad_sequence([tree.view(-1, 3) for tree in trees], batch_first=True, padding_value=-1)  # (B, most, 3)
 
 
 def _for_teacher(example: Mapping[str, Any]) -> dict[str, Any]:

@@ -127,7 +127,7 @@ class GraphAttention(nn.Module):
         to_dependents, to_heads = pairs.vectors(self.key_relations, query.dtype)
         num_heads = scores.shape[1]
         upward = (query * to_heads).sum(-1, keepdim=True) * pairs.has_head  # (B, H, R, 1)
-        heads = pairs.head.expand(-1, num_heads, -1, -1)
+        heads = pairs.head.expand(-1, num_heads, -1, -1)  # (B, H, R, 1)
         scores = scores.scatter_add(3, heads, upward.to(scores.dtype))  # (B, H, R, L)
         of_head = query.gather(2, pairs.row.transpose(2, 3).expand(-1, num_heads, -1, query.shape[3]))  # (B, H, L, d)
         downward = (of_head * to_dependents).sum(-1).unsqueeze(2) * pairs.has_row  # (B, H, 1, L)
