@@ -56,8 +56,7 @@ def best_constituents(scores: torch.Tensor, lengths: torch.Tensor, k: int = 1) -
     )  # (batch, k, m, 2)
     padded_labels = pad_sequence(labels, batch_first=True, padding_value=-1).unflatten(0, by_sentence)  # (batch, k, m)
     tree_scores = torch.tensor(values, dtype=torch.float64).view(by_sentence)  # (batch, k)
-    device = scores.device
-    return Constituents(padded_spans.to(device), padded_labels.to(device), move(tree_scores, device))
+    return Constituents(*(move(values, scores.device) for values in (padded_spans, padded_labels, tree_scores)))
 
 
 class _Search:
