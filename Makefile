@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 # Where compiled files are forbidden, every process would compile all that it imports: ten seconds.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo space docs tutorials test test-slow test-gpu test-newest test-oldest fuzz lint release-check clean
+.PHONY: demo space docs docs-publish tutorials test test-slow test-gpu test-newest test-oldest fuzz lint release-check clean
 
 # Installs the package and shows what it does.
 demo: $(VENV)/installed
@@ -20,6 +20,13 @@ space: $(VENV)/installed
 # Builds the documentation site; to read it with its search: python -m http.server --directory site
 docs: $(VENV)/installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+# Adds the site of this version to the branch gh-pages as the newest, beside the sites of earlier versions, and pushes it.
+docs-publish: $(VENV)/installed-docs
+	PATH="$(abspath $(BIN)):$$PATH" NO_MKDOCS_2_WARNING=1 mike deploy --push --update-aliases $(VERSION) latest
+	PATH="$(abspath $(BIN)):$$PATH" NO_MKDOCS_2_WARNING=1 mike set-default --push latest
+
+VERSION = $(shell sed -nE 's/^__version__ = "([0-9]+\.[0-9]+).*/\1/p' src/hf_structure/version.py)
 
 # Runs the notebooks of docs/tutorials and saves them with what comes out.
 tutorials: $(VENV)/installed-dev

@@ -18,6 +18,8 @@ import tempfile
 import venv
 from pathlib import Path
 
+from rattler_build import RattlerBuildError, Stage0Recipe
+
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
 LARGEST = 95e6  # bytes of an archive; indexes refuse more than 100 MiB
@@ -25,6 +27,7 @@ VERSIONS = {  # where the version stands
     "src/hf_structure/version.py": r'__version__ = "(.+)"',
     "CITATION.cff": r"^version: (.+)$",
     "CHANGELOG.md": r"^## (.+)$",
+    ".ci/conda/recipe.yaml": r'^  version: "(.+)"$',
 }
 APART = "model_cards/rngt-multilingual/"  # a model that is too large for an archive
 MADE = {"PKG-INFO"}  # files of an sdist that are not in the repository, beside its egg-info
@@ -62,6 +65,15 @@ def address() -> list[str]:
     return [] if config["metadata"]["url"] else ["setup.cfg has no url: fill in the address of the repository"]
 
 
+def conda_recipe() -> list[str]:
+    """Problems that rattler-build finds in the recipe for conda-forge."""
+    try:
+        Stage0Recipe.from_file(ROOT / ".ci/conda/recipe.yaml").render()
+    except RattlerBuildError as error:
+        return [f"conda recipe: {error}"]
+    return []
+
+
 def build(folder: Path) -> list[Path]:
     """An sdist, and the wheel that is built from it."""
     passes(sys.executable, "-m", "build", "--outdir", folder)
@@ -80,7 +92,8 @@ def archives() -> list[str]:
             if hashlib.sha256(file.read_bytes()).digest() != hashlib.sha256(again.read_bytes()).digest():
                 problems.append(f"{file.name} is another one when it is built again")
     for file in files:
-        print(f"{file.name}: {file.stat().st_size / 1e6:.1f} MB")
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        print(f"{file.name}: {file.stat().st_size / 1e6:.1f} MB, SHA-256 {digest}")
         if file.stat().st_size > LARGEST:
             problems.append(f"{file.name} has {file.stat().st_size / 1e6:.1f} MB, more than {LARGEST / 1e6:.0f}")
     if not passes(sys.executable, "-m", "twine", "check", "--strict", *files):
@@ -118,7 +131,7 @@ def new_environment() -> list[str]:
 
 
 def main() -> None:
-    problems = [*versions(), *address(), *archives()]
+    problems = [*versions(), *address(), *conda_recipe(), *archives()]
     if any(DIST.glob("*.whl")):
         problems += new_environment()
     print("\n".join(["", *problems]) if problems else "\nready for a release")

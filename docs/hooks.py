@@ -24,12 +24,15 @@ ROOT = Path(__file__).parents[1]
 CARDS = sorted([*ROOT.glob("src/hf_structure/checkpoints/*/README.md"), *ROOT.glob("model_cards/*/README.md")])
 PAGES = {
     "README.md": "index.md",
+    "AGENTS.md": "agents.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
     "benchmarks/README.md": "benchmarks.md",
     "examples/README.md": "examples.md",
     "examples/space/README.md": "space.md",
     "model_cards/README.md": "models/index.md",
+    "src/hf_structure/.agents/skills/hf-structure/SKILL.md": "skill.md",
     **{card.relative_to(ROOT).as_posix(): f"models/{card.parent.name}.md" for card in CARDS},
 }
 SOURCES = {page: source for source, page in PAGES.items()}

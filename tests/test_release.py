@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 import setuptools
+import yaml
 
 from hf_structure.hub.locating import CHECKPOINTS
 from hf_structure.version import __version__
 
 ROOT = Path(__file__).parents[1]
+RECIPE = ROOT / ".ci/conda/recipe.yaml"
+CONDA_NAMES = {"torch": "pytorch"}  # else those of the index
 LARGEST = 95e6  # bytes of a wheel; indexes take 100 MiB
 PACKED = 0.93  # share of their bytes that float16 weights have in a wheel
 
@@ -59,7 +62,8 @@ def test_wheel_stays_below_the_limit_of_indexes():
 
 
 def test_version_is_the_same_everywhere():
-    for file, line in (("CITATION.cff", f"version: {__version__}"), ("CHANGELOG.md", f"## {__version__}")):
+    recipe = (".ci/conda/recipe.yaml", f'  version: "{__version__}"')
+    for file, line in (("CITATION.cff", f"version: {__version__}"), ("CHANGELOG.md", f"## {__version__}"), recipe):
         assert line in (ROOT / file).read_text(encoding="utf-8").split("\n"), file
 
 
@@ -74,3 +78,29 @@ def test_extra_all_has_what_users_can_install(config):
     parts = re.findall(r"%\((\w+)\)s", extras.get("all", raw=True))
     parts += re.findall(r"%\((\w+)\)s", extras.get("app", raw=True))
     assert {*parts} == {*extras} - {"all", "tutorials", "docs", "test", "dev", "release"}
+
+
+def test_conda_recipe_installs_what_setup_cfg_does(config):
+    recipe = yaml.safe_load(RECIPE.read_text(encoding="utf-8"))
+    required = [re.split(r"(?=[<>=])", line, maxsplit=1) for line in config["options"]["install_requires"].split()]
+    packages = {CONDA_NAMES.get(name, name): "".join(bounds) for name, *bounds in required}
+    python, *run = recipe["requirements"]["run"]
+    assert {name: bound for name, _, bound in (line.partition(" ") for line in run)} == packages
+    assert python == "python >=${{ python_min }}"
+    assert config["options"]["python_requires"] == f">={recipe['context']['python_min']}"
+    commands = config["options.entry_points"]["console_scripts"].split("\n")
+    assert recipe["build"]["python"]["entry_points"] == list(filter(None, commands))
+    assert recipe["about"]["summary"] == config["metadata"]["description"]
+    assert recipe["about"]["license"] == config["metadata"]["license_expression"]
+    licences = {file for pattern in config["metadata"]["license_files"].split() for file in ROOT.glob(pattern)}
+    assert {ROOT / file for file in recipe["about"]["license_file"]} == licences
+
+
+def test_conda_recipe_is_accepted():
+    """By rattler-build, which conda-forge uses."""
+    rattler_build = pytest.importorskip("rattler_build")
+    [rendered] = rattler_build.Stage0Recipe.from_file(RECIPE).render()
+    assert rendered.recipe.to_dict()["package"] == {"name": "hf_structure", "version": __version__}
+    wrong = RECIPE.read_text(encoding="utf-8").replace("noarch:", "architecture:")
+    with pytest.raises(rattler_build.RattlerBuildError, match="architecture"):
+        rattler_build.Stage0Recipe.from_yaml(wrong)

@@ -75,16 +75,49 @@ def test_links(path):
     assert [link for link in links if not (FOLDER / link).exists()] == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_runs_offline(path, tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def run_tutorials():
+    """The module that runs and saves the notebooks."""
     specification = importlib.util.spec_from_file_location("run_tutorials", FOLDER / "run.py")
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_colab(path, run_tutorials):
+    """A badge and a cell that sets up, once, for a repository on GitHub; neither without an address."""
+    notebook = nbformat.read(path, as_version=4)
+    run_tutorials.add_colab(notebook, path.name, "")
+    cells = [cell.source for cell in notebook.cells]
+    for _ in range(2):
+        run_tutorials.add_colab(notebook, path.name, "https://github.com/org/name")
+        badge, setup, *others = [cell.source for cell in notebook.cells]
+        assert f"(https://colab.research.google.com/github/org/name/blob/main/docs/tutorials/{path.name})" in badge
+        assert "git clone --quiet --depth 1 https://github.com/org/name repository" in setup
+        assert others == cells
+    nbformat.validate(notebook)
+    code_of(notebook)
+    run_tutorials.add_colab(notebook, path.name, "https://example.org/org/name")
+    assert [cell.source for cell in notebook.cells] == cells
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_saved_for_the_address(path, run_tutorials):
+    """`make tutorials` has been run since the owner filled in the address."""
+    notebook = nbformat.read(path, as_version=4)
+    before = [cell.source for cell in notebook.cells]
+    run_tutorials.add_colab(notebook, path.name, run_tutorials.repository_url())
+    assert [cell.source for cell in notebook.cells] == before, "setup.cfg has another url: make tutorials"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_runs_offline(path, tmp_path, monkeypatch, run_tutorials):
     assert shutil.which("hf-structure", path=Path(sys.executable).parent)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    notebook = module.run(path)
+    notebook = run_tutorials.run(path, run_tutorials.repository_url())
     saved = nbformat.read(path, as_version=4)
     for cell, as_saved in zip(notebook.cells, saved.cells, strict=True):
         assert [o.output_type for o in cell.get("outputs", ())] == [

@@ -1,5 +1,6 @@
 """Runs the notebooks from top to bottom and saves them with their outputs: `make tutorials`."""
 
+import configparser
 import re
 import sys
 from collections.abc import Iterable
@@ -14,17 +15,49 @@ METADATA = {
     "language_info": {"name": "python"},
 }
 KEPT = ("image/png", "text/html", "text/plain")
+GITHUB = "https://github.com/"
+BADGE = "[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]"
+SET_UP = """\
+# In Colab, this installs the package from a clone, which also has the scripts that notebooks run.
+import importlib.util
+
+if not importlib.util.find_spec("hf_structure"):
+    !git clone --quiet --depth 1 {url} repository
+    %pip install --quiet "./repository[train,viz]"
+    %cd repository/docs/tutorials"""
 
 
-def run(path: Path) -> nbformat.NotebookNode:
+def repository_url() -> str:
+    """Returns the address of the repository in `setup.cfg`, which is empty until the owner fills it in."""
+    setup = configparser.ConfigParser()
+    setup.read(HERE.parents[1] / "setup.cfg", encoding="utf-8")
+    return setup["metadata"]["url"].rstrip("/")
+
+
+def add_colab(notebook: nbformat.NotebookNode, name: str, url: str) -> None:
+    """
+    Begins a notebook with a badge that opens it in Colab and a cell that installs the package there, in place of those
+    of an earlier run. Colab opens notebooks of GitHub only: with another or no `url`, the notebook has neither.
+    """
+    if notebook.cells[0].source.startswith(BADGE):
+        del notebook.cells[:2]
+    if url.startswith(GITHUB):
+        repository = url.removeprefix(GITHUB)
+        address = f"https://colab.research.google.com/github/{repository}/blob/main/docs/tutorials/{name}"
+        badge = nbformat.v4.new_markdown_cell(f"{BADGE}({address})")
+        notebook.cells[:0] = [badge, nbformat.v4.new_code_cell(SET_UP.format(url=url))]
+
+
+def run(path: Path, url: str = "") -> nbformat.NotebookNode:
     """
     The notebook with the outputs of a new run. Progress bars and other words on standard error are left out, and so is
-    all that is different after each run.
+    all that is different after each run. With the `url` of a repository on GitHub, it can be opened in Colab.
 
     Raises:
         nbclient.exceptions.CellExecutionError: a cell raises an error.
     """
     notebook = nbformat.read(path, as_version=4)
+    add_colab(notebook, path.name, url)
     NotebookClient(notebook, timeout=1800, resources={"metadata": {"path": str(HERE)}}, record_timing=False).execute()
     notebook.metadata = nbformat.from_dict(METADATA)
     for number, cell in enumerate(notebook.cells, start=1):
@@ -64,7 +97,7 @@ def _printed(outputs: Iterable[nbformat.NotebookNode]) -> list[nbformat.Notebook
 
 def main() -> None:
     for path in map(Path, sys.argv[1:] or sorted(HERE.glob("*.ipynb"))):
-        notebook = run(path)
+        notebook = run(path, repository_url())
         nbformat.validate(notebook)
         nbformat.write(notebook, path)
         print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")

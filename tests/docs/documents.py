@@ -13,6 +13,7 @@ PATTERNS = (
     "benchmarks/*.md",
     "model_cards/**/*.md",
     "src/hf_structure/checkpoints/*/README.md",
+    "src/hf_structure/.agents/skills/*/SKILL.md",
 )
 DOCUMENTS = sorted(file.relative_to(ROOT).as_posix() for pattern in PATTERNS for file in ROOT.glob(pattern))
 FENCED = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)

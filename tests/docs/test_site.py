@@ -144,6 +144,16 @@ def test_lists_and_tables_stand_alone(document):
     assert not re.search(r"^ {1,3}```", read(document), re.MULTILINE), f"{document}: a block of code within a list"
 
 
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_page_begins_with_a_sentence(document):
+    """It says what the page is for, before any picture, code, table, list or link to other pages."""
+    text = re.sub(r"\A---\n.*?\n---\n", "", read(document), flags=re.DOTALL)
+    title, _, begin = re.sub(r"<!--.*?-->\s*", "", text, flags=re.DOTALL).strip().partition("\n")
+    assert title.startswith("# ")
+    assert re.match(r"\s*[A-Z`][^|#]{20}", begin), f"{document} begins with {begin.strip()[:40]!r}"
+    assert not begin.strip().startswith("See also")
+
+
 def test_contributing_names_all_rooms_and_no_others():
     table = read("CONTRIBUTING.md").partition("## Where things are")[2].partition("\n\nA test keeps")[0]
     cells = [row.split("|")[1] for row in table.split("\n") if row.startswith("| `")]
