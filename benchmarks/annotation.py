@@ -126,12 +126,13 @@ def run_datatrove(folder: str, rows: list[str], processes: int, size: int, model
     from datatrove.executor import LocalPipelineExecutor
     from datatrove.pipeline.writers import JsonlWriter
 
-    from hf_structure.integrations.datatrove import Annotate
+    from hf_structure.integrations.datatrove import Annotate, uncopied
 
     step = Annotate(model, documents=size, **options)
     step.annotator = Timed(folder, model, **options)
     with tempfile.TemporaryDirectory() as output:
-        steps = [Share([Document(text, str(number)) for number, text in enumerate(rows)]), step, JsonlWriter(output)]
+        share = Share([Document(text, str(number)) for number, text in enumerate(rows)])
+        steps = [share, step, JsonlWriter(output, adapter=uncopied)]
         settings = {"tasks": processes, "workers": processes, "logging_dir": f"{output}/logs", "start_method": "fork"}
         LocalPipelineExecutor(steps, **settings).run()
 

@@ -39,9 +39,15 @@ other change, of the input or the model too, it refuses to go on.
 On a CPU, MKL may round differently from process to process, which shows in the last digit of a probability;
 MKL_CBWR=COMPATIBLE in the environment makes such files equal byte for byte.
 
+Ids of sentences (`# sent_id`, the column `id`) are those of CoNLL-U, or the id of a row and a number: `17-2` is the
+second sentence of the row with 17 in its column `id`. Without such a column, a row is named after its file and its
+number in it, `web.parquet-17-2`, and a line after the byte at which it ends, `web.txt-4096-2`. Sentences that are left
+out are counted, too.
+
 From text, every sentence comes with a comment `# text`, and with its multiword tokens (`1-2`); files, rows and
-paragraphs begin with `# newdoc` and `# newpar`. Of CoNLL-U all but HEAD and DEPREL stays as it is. Parquet has a row
-for each sentence and the columns of `hf_structure.structures.parse_columns`. A sentence of more words than
+paragraphs begin with `# newdoc` and `# newpar`. Of CoNLL-U all but HEAD and DEPREL stays as it is, and a missing
+`# sent_id` is added. Parquet has a row for each sentence and the columns of
+`hf_structure.structures.parse_columns`. A sentence of more words than
 `--max_words` or than the model has positions for ends the run, or is left out and counted (`--skip_long`).
 """
 
@@ -51,7 +57,9 @@ import logging
 import os
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -59,7 +67,7 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from hf_structure.cli.blocks import CLAIMS, BlockFolder, Done
+from hf_structure.cli.blocks import CLAIMS, Block, BlockFolder, Done
 from hf_structure.cli.claims import Claims
 from hf_structure.cli.common import (
     add_input_format,
@@ -216,6 +224,7 @@ class Counts:
         self.sentences = 0
         self.words = 0
         self.long = 0
+        self._ids: deque[str] = deque()  # of the records of the sources that are read, but not parsed
 
     def values(self) -> tuple[int, int, int, int]:
         return self.position, self.sentences, self.words, self.long
@@ -226,17 +235,27 @@ class Counts:
             for source in record():
                 # A sentence that is a line has no end before that of its line.
                 windows = [source] if options.sentences == "line" else in_windows(source, options.line_breaks)
-                yield from windows
+                for window in windows:
+                    self._ids.append(record.id)
+                    yield window
 
-    def parsed(self, parses: Iterable[Parse | None], add: Callable[[int], None]) -> Iterator[Parse]:
-        for parsed in parses:
-            if parsed is None:
-                self.long += 1
-                continue
-            self.sentences += 1
-            self.words += len(parsed.words)
-            add(len(parsed.words))
-            yield parsed
+    def parsed(self, found: Iterable[list[Parse | None]], add: Callable[[int], None]) -> Iterator[Parse]:
+        """Yields the parses of the sources, each with an id: its own, or of its record, and a number."""
+        before = None
+        number = 0
+        for parses in found:
+            record = self._ids.popleft()
+            number = number if record == before else 0
+            before = record
+            for parsed in parses:
+                number += 1
+                if parsed is None:
+                    self.long += 1
+                    continue
+                self.sentences += 1
+                self.words += len(parsed.words)
+                add(len(parsed.words))
+                yield replace(parsed, metadata={"sent_id": f"{record}-{number}", **parsed.metadata})
 
 
 class Progress:
@@ -246,6 +265,8 @@ class Progress:
         self.corpus = corpus
         self.folder = folder
         self.parsed = 0  # words, by this process
+        self.done: dict[int, Done] = {}
+        self.words = 0  # of complete parts, and of the blocks of this one
         before = sum(done.words for done in folder.done().values())
         before += sum(block.words for block, _ in folder.find().values())
         self.bar = tqdm(initial=before, unit=" words", unit_scale=True, smoothing=0)
@@ -254,20 +275,24 @@ class Progress:
         self.parsed += words
         self.bar.update(words)
 
-    def pass_block(self, part: int, position: int) -> None:
-        """Tells how much of the input is read after a block of a part."""
-        done = self.folder.done()
-        words = sum(each.words for each in done.values() if each.part != part)
-        words += sum(block.words for block, _ in self.folder.blocks(part))
-        if fraction := self.corpus.fraction(done, part, position):
-            self.bar.n = max(self.bar.n, words)
-            self.bar.total = max(self.bar.n, round(words / fraction))
+    def begin_part(self, part: int, blocks: Iterable[Block]) -> None:
+        """Looks up what is complete, with the blocks of a part that are there."""
+        # Only here: if a thousand processes listed the folder after each block, a shared file system would be slow.
+        self.done = {number: done for number, done in self.folder.done().items() if number != part}
+        self.words = sum(done.words for done in self.done.values()) + sum(block.words for block in blocks)
+
+    def pass_block(self, block: Block) -> None:
+        """Shows how much of the input has been read after a block."""
+        self.words += block.words
+        if fraction := self.corpus.fraction(self.done, block.part, block.position):
+            self.bar.n = max(self.bar.n, self.words)
+            self.bar.total = max(self.bar.n, round(self.words / fraction))
 
 
-def parses_of(parser: Parser, sources: Iterable[SourceSentence]) -> Iterator[Parse | None]:
-    """The parses of the sentences of a block. Raises `ValueError` for one that cannot be parsed."""
+def parses_of(parser: Parser, sources: Iterable[SourceSentence]) -> Iterator[list[Parse | None]]:
+    """The parses of each source of a block. Raises `ValueError` for a sentence that cannot be parsed."""
     try:
-        yield from chain.from_iterable(parse_sources(parser, sources))
+        yield from parse_sources(parser, sources)
     except SentenceError as error:
         hint = "; --skip_long leaves such sentences out" if isinstance(error.__cause__, LongSentenceError) else ""
         raise ValueError(f"{error}{hint}") from error
@@ -287,8 +312,9 @@ class Worker:
     def work(self, parts: Sequence[int], claims: Claims | None) -> None:
         """Parses what is left of some parts."""
         if claims is None:
+            done = self.folder.done()  # nobody else works on these parts
             for part in parts:
-                if part not in self.folder.done():
+                if part not in done:
                     self.annotate(part, lambda: True)
             return
         while (claim := claims.next(parts, self.folder.done)) is not None:
@@ -299,6 +325,7 @@ class Worker:
         """Parses the blocks of a part that are not there yet. Stops if another process has taken it over."""
         blocks = [block for block, _ in self.folder.blocks(part)]
         position = blocks[-1].position if blocks else 0
+        self.progress.begin_part(part, blocks)
         records = self.corpus.parts[part].records(position)
         number = len(blocks)
         # A part without records has an empty block, and so a file of its own.
@@ -308,8 +335,9 @@ class Worker:
             parses = counts.parsed(parses_of(self.parser, sources), self.progress.add)
             if not is_held():
                 return
-            position = self.folder.write(part, number, parses, counts.values).position
-            self.progress.pass_block(part, position)
+            block = self.folder.write(part, number, parses, counts.values)
+            position = block.position
+            self.progress.pass_block(block)
             number += 1
         if is_held():
             self.folder.finish(part, number)

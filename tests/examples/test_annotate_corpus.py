@@ -720,6 +720,107 @@ def test_its_header_names_what_it_imports():
     assert {name.split(".")[0] for name in names} - sys.stdlib_module_names - {"hf_structure"} <= given
 
 
+def sent_ids(path: Path) -> list[str]:
+    return [sentence.metadata["sent_id"] for sentence in read_conllu(path)]
+
+
+def test_ids_of_lines(run, tmp_path, structformer, monkeypatch):
+    """They do not depend on parts, blocks and compression."""
+    lines = ["The dog slept. A cat!", "", "É vero.", "The dog slept."]
+    (tmp_path / "a.txt").write_text("\n".join(lines))
+    with gzip.open(tmp_path / "a.txt.gz", "wt") as file:
+        file.write("\n".join(lines))
+    expected = ["a.txt-22-1", "a.txt-22-2", "a.txt-32-1", "a.txt-46-1"]
+    splitting = ["--sentences", "split"]
+    run(tmp_path / "a.txt", *options(structformer, tmp_path / "silver.conllu", *splitting))
+    assert sent_ids(tmp_path / "silver.conllu") == expected
+    run(tmp_path / "a.txt.gz", *options(structformer, tmp_path / "packed.conllu", *splitting))
+    assert sent_ids(tmp_path / "packed.conllu") == expected
+    monkeypatch.setattr(records_module, "LEAST", 10)
+    run(tmp_path / "a.txt", *options(structformer, tmp_path / "parts.conllu", *splitting, "--block_size", "1"))
+    assert sent_ids(tmp_path / "parts.conllu") == expected
+    # Two files of the same name
+    run(tmp_path / "a.txt", tmp_path / "a.txt", *options(structformer, tmp_path / "two.conllu", *splitting))
+    assert sent_ids(tmp_path / "two.conllu") == [*expected, *(name.replace("txt", "txt-2") for name in expected)]
+
+
+@pytest.mark.parametrize("source", ["rows.parquet", "rows.jsonl", "saved", "files"])
+@pytest.mark.parametrize("ids", [None, ["x 1", None, "y"], [7, None, 8]], ids=["none", "strings", "integers"])
+def test_ids_of_rows(run, tmp_path, structformer, source, ids):
+    """Those of the column `id`, where it has a value; else the number of the row"""
+    columns = {"text": ["The dog slept. A cat!", "", "The dog. Slept."]}
+    rows = datasets.Dataset.from_dict(columns if ids is None else {**columns, "id": ids})
+    path = tmp_path / source
+    if source == "saved":
+        rows.save_to_disk(path)
+    elif source == "files":
+        path.mkdir()
+        for index in range(len(rows)):
+            rows.select([index]).to_parquet(str(path / f"{index}.parquet"))
+    elif source == "rows.parquet":
+        rows.to_parquet(str(path), batch_size=1)
+    else:
+        rows.to_json(str(path))
+    given = [path] if "." in source else ["--dataset", path]
+    run(*given, *options(structformer, tmp_path / "silver.parquet", "--sentences", "split", "--block_size", "1"))
+    found = datasets.Dataset.from_parquet(str(tmp_path / "silver.parquet"))["id"]
+    numbered = ["files-1-1", "files-3-1"] if source == "files" else [f"{source}-1", f"{source}-3"]
+    first, _, last = (
+        [numbered[0], None, numbered[1]] if ids is None else [str(value).replace(" ", "_") for value in ids]
+    )
+    assert list(found) == [f"{first}-1", f"{first}-2", f"{last}-1", f"{last}-2"]
+
+
+def test_a_row_without_an_id_and_a_sentence_left_out(run, tmp_path, structformer):
+    columns = {"id": ["a", None, " "], "text": ["the dog", "The dog slept a cat. A dog!", "a cat"]}
+    datasets.Dataset.from_dict(columns).to_parquet(str(tmp_path / "rows.parquet"))
+    more = ["--sentences", "split", "--max_words", "4", "--skip_long"]
+    run(tmp_path / "rows.parquet", *options(structformer, tmp_path / "silver.conllu", *more))
+    assert sent_ids(tmp_path / "silver.conllu") == ["a-1", "rows.parquet-2-2", "rows.parquet-3-1"]
+    text = (tmp_path / "silver.conllu").read_text()
+    assert "# newdoc id = a\n" in text
+    assert "# newdoc id = rows.parquet-3\n" in text
+
+
+def test_ids_of_a_book_go_on_from_window_to_window(run, tmp_path, structformer, monkeypatch):
+    monkeypatch.setattr(records_module, "LONG", 100)
+    datasets.Dataset.from_dict({"id": ["b"], "text": ["The dog slept. " * 40]}).to_parquet(str(tmp_path / "b.parquet"))
+    run(tmp_path / "b.parquet", *options(structformer, tmp_path / "silver.conllu", "--sentences", "split"))
+    assert sent_ids(tmp_path / "silver.conllu") == [f"b-{number}" for number in range(1, 41)]
+
+
+def test_ids_of_conllu_stay_and_missing_ones_are_added(run, tmp_path, structformer):
+    sentence = "1\tdogs" + "\t_" * 8 + "\n\n"
+    (tmp_path / "a.conllu").write_text(f"# sent_id = mine\n{sentence}# text = dogs\n{sentence}")
+    run(tmp_path / "a.conllu", *options(structformer, tmp_path / "silver.conllu"))
+    size = (tmp_path / "a.conllu").stat().st_size
+    assert sent_ids(tmp_path / "silver.conllu") == ["mine", f"a.conllu-{size}-1"]
+    run(tmp_path / "a.conllu", *options(structformer, tmp_path / "silver.parquet"))
+    found = datasets.Dataset.from_parquet(str(tmp_path / "silver.parquet"))["id"]
+    assert list(found) == ["mine", f"a.conllu-{size}-1"]
+
+
+@pytest.mark.parametrize("name", ["silver.conllu", "silver/"])
+@pytest.mark.parametrize("shard", [[], ["--shard", "0/1"]], ids=["claims", "shard"])
+def test_folders_are_not_listed_after_each_block(run, corpus, tmp_path, structformer, monkeypatch, name, shard):
+    """With a thousand workers, listings are what a shared file system has to do: so many for each part."""
+    listings = 0
+
+    def names(folder, names=blocks_module.Folder.names):
+        nonlocal listings
+        listings += 1
+        return names(folder)
+
+    monkeypatch.setattr(blocks_module.Folder, "names", names)
+    counts = []
+    for size in ("1", "20"):
+        listings = 0
+        output = f"{tmp_path}/{size}/{name}"
+        run(corpus / "dev.txt", *options(structformer, output, "--block_size", size, *shard))
+        counts.append(listings)
+    assert counts[0] == counts[1]
+
+
 # Errors
 
 

@@ -16,12 +16,12 @@ from hf_structure import Annotator
 
 pytest.importorskip("datatrove")
 
-from datatrove.data import Document
+from datatrove.data import Document, Media
 from datatrove.executor import LocalPipelineExecutor
 from datatrove.pipeline.readers import JsonlReader
 from datatrove.pipeline.writers import JsonlWriter, ParquetWriter
 
-from hf_structure.integrations.datatrove import Annotate
+from hf_structure.integrations.datatrove import Annotate, uncopied
 
 TEXTS = ["The cat slept. Nobody saw it!", "She saw the stars.", "the " * 21, "A dog barked."]
 OPTIONS = {"max_words": 20, "sentences": "split"}
@@ -102,6 +102,21 @@ def test_parquet(tagger, tmp_path):
     [table] = [pq.read_table(file) for file in (tmp_path / "out").glob("*.parquet")]
     assert table.schema.equals(schema)
     assert table["heads"].to_pylist() == Annotator(tagger, **OPTIONS)({"text": TEXTS})["heads"]
+
+
+@pytest.mark.parametrize("expanded", [False, True])
+def test_rows_without_copies_are_those_of_datatrove(tmp_path, expanded):
+    metadata = {"heads": [[2, 0]], "error": None}
+    writer = JsonlWriter(str(tmp_path), expand_metadata=expanded)
+    media = Media(id="a", type=0, url="b", media_bytes=b"c")
+    for document in (
+        Document("A dog.", "1", metadata=metadata),
+        Document("", "2"),
+        Document("A cat.", "3", [media], metadata),
+    ):
+        assert uncopied(writer, document) == writer._default_adapter(document)
+    assert uncopied(JsonlWriter(str(tmp_path)), Document("", "1", metadata=metadata))["metadata"] is metadata
+    assert list(metadata) == ["heads", "error"]
 
 
 def test_statistics(tagger, tmp_path):

@@ -4,15 +4,16 @@ plain text and CoNLL-U, row groups of Parquet, files of a data set, and whole fi
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice, pairwise
-from math import ceil
+from math import ceil, inf
 from typing import IO, NamedTuple, Protocol
 
 from hf_structure.corpora.rows import Row, Rows, open_file, open_row_groups, row_suffix
 from hf_structure.parsing.splitting import parts_of
-from hf_structure.text.files import bytes_read, compression_of, file_size, open_input
+from hf_structure.text.files import bytes_read, compression_of, file_size, open_input, plain_path
 from hf_structure.text.reading import format_of, is_by_paragraph, text_sentence, unread_sentences
 from hf_structure.text.sentences import SourceSentence, clean_text
 from hf_structure.text.words import paragraph_spans
@@ -25,10 +26,14 @@ _CUT = ("raw", "words", "paragraphs", "conllu")  # formats in which a sentence c
 
 
 class Record(NamedTuple):
-    """A line, a paragraph, a tree or a row, and the position in its part from which the next one is read."""
+    """
+    A line, a paragraph, a tree or a row, and the position in its part from which the next one is read. Its id does not
+    depend on how the input is cut.
+    """
 
     read: Callable[[], list[SourceSentence]]
     end: int
+    id: str
 
     def __call__(self) -> list[SourceSentence]:
         return self.read()
@@ -51,11 +56,13 @@ class Part(Protocol):
 class TextRange:
     """
     The lines, paragraphs or sentences of a plain file that begin in a range of bytes. Ranges are moved to the next end
-    of a line, or to the next empty line, so that each sentence is in one of them. Positions are bytes of the file.
+    of a line, or to the next empty line, so that each sentence is in one of them. Positions are bytes of the file. Ids
+    are the `label` of the file and the byte at which a record ends.
     """
 
-    def __init__(self, name: str, form: str, line_breaks: str, begin: int, end: int):
+    def __init__(self, name: str, form: str, line_breaks: str, begin: int, end: int, label: str = ""):
         self.name = name
+        self.label = label
         self.form = form
         self.line_breaks = line_breaks
         self.begin = begin
@@ -70,7 +77,7 @@ class TextRange:
             before = None if begin == 0 else _line_before(file, begin)
             file.seek(begin)
             for read in unread_sentences(lines, self.form, line_breaks=self.line_breaks, before=before):
-                yield Record(partial(_alone, read), lines.position)
+                yield Record(partial(_alone, read), lines.position, f"{self.label}-{lines.position}")
 
     def fraction(self, position: int) -> float:
         return max(position - self.begin, 0) / max(self.size, 1)
@@ -91,7 +98,7 @@ class TextRange:
 class _Lines:
     """The lines of a file up to an offset, and the position behind the last one read."""
 
-    def __init__(self, file: IO[bytes], name: str, begin: int, end: int):
+    def __init__(self, file: IO[bytes], name: str, begin: int = 0, end: float = inf):
         self.name = f"{name} from byte {begin}" if begin else name  # lines are counted from there
         self.position = begin
         self._file = file
@@ -111,10 +118,14 @@ def _line_before(file: IO[bytes], position: int) -> str:
 
 
 class WholeFile:
-    """The records of a file that can be read from its beginning only. Positions are numbers of records."""
+    """
+    The records of a file that can be read from its beginning only. Positions are numbers of records, and so are ids,
+    unless the file would be a [`TextRange`] if it were not compressed.
+    """
 
-    def __init__(self, name: str, form: str, line_breaks: str):
+    def __init__(self, name: str, form: str, line_breaks: str, label: str = ""):
         self.name = name
+        self.label = label
         self.form = form
         self.line_breaks = line_breaks
         self.size = file_size(name)
@@ -122,10 +133,12 @@ class WholeFile:
 
     def records(self, position: int = 0) -> Iterator[Record]:
         with open_input(self.name) as file:
-            unread = unread_sentences(file, self.form, line_breaks=self.line_breaks)
+            lines = _Lines(file, self.name)
+            unread = unread_sentences(lines, self.form, line_breaks=self.line_breaks)
             for number, read in enumerate(islice(unread, position, None), start=position + 1):
                 self._read = bytes_read(file)
-                yield Record(partial(_alone, read), number)
+                index = lines.position if self.form in _CUT else number
+                yield Record(partial(_alone, read), number, f"{self.label}-{index}")
         self._read = self.size
 
     def fraction(self, position: int) -> float:
@@ -133,19 +146,25 @@ class WholeFile:
 
 
 class RowPart:
-    """Rows of a column of text or words. Positions are numbers of rows."""
+    """
+    Rows of a column of text or words. Positions are numbers of rows. Ids are those of the column `id`, or else the
+    `label` of the file or data set and the number of the row.
+    """
 
-    def __init__(self, rows: Rows, form: str, size: int):
+    def __init__(self, rows: Rows, form: str, size: int, label: str = ""):
         if form not in ("auto", "raw", "words"):
             raise ValueError(f"--input_format {form} is for files of text: {rows.name} has rows")
         self.rows = rows
+        self.label = label
         self.form = form
         self.size = size
 
     def records(self, position: int = 0) -> Iterator[Record]:
         for number, row in enumerate(self.rows.after(position), start=position + 1):
-            location = f"{self.rows.name}: row {self.rows.first + number}"
-            yield Record(partial(_row_sentences, row, self.form, location), number)
+            index = self.rows.first + number
+            location = f"{self.rows.name}: row {index}"
+            name = row.id or f"{self.label}-{index}"
+            yield Record(partial(_row_sentences, row, self.form, location, name), number, name)
 
     def fraction(self, position: int) -> float:
         return position / self.rows.total if self.rows.total else 0.0
@@ -162,7 +181,7 @@ class FirstRecords:
     def records(self, position: int = 0) -> Iterator[Record]:
         every = chain.from_iterable(part.records() for part in self.parts)
         for number, record in enumerate(islice(every, position, self.limit), start=position + 1):
-            yield Record(record.read, number)
+            yield Record(record.read, number, record.id)
 
     def fraction(self, position: int) -> float:
         return position / self.limit
@@ -196,30 +215,48 @@ def open_files(names: Iterable[str], input_format: str, column: str, line_breaks
     # The same for every number of workers, who all cut the input alike.
     size = max(ceil(sum(sizes) / PARTS), LEAST)
     parts: list[Part] = []
-    for name, bytes_of_file in zip(names, sizes, strict=True):
+    for name, label, bytes_of_file in zip(names, _labels(names), sizes, strict=True):
         if row_suffix(name) == ".parquet":
             cut = open_row_groups(name, column, size)
-            parts += [RowPart(rows, input_format, bytes_of_rows) for rows, bytes_of_rows in cut]
+            parts += [RowPart(rows, input_format, bytes_of_rows, label) for rows, bytes_of_rows in cut]
         elif row_suffix(name) is not None:
-            parts.append(RowPart(open_file(name, column), input_format, bytes_of_file))
+            parts.append(RowPart(open_file(name, column), input_format, bytes_of_file, label))
         else:
-            parts += _text_parts(name, input_format, line_breaks, bytes_of_file, size)
+            parts += _text_parts(name, label, input_format, line_breaks, bytes_of_file, size)
     return Corpus(parts, names)
 
 
 def open_rows(rows: Rows, input_format: str) -> Corpus:
     """Cuts a data set. Raises `ValueError` for an `input_format` of text files."""
-    return Corpus([RowPart(part, input_format, part.total or 1) for part in rows.shards()], rows.files)
+    [label] = _labels([rows.name])
+    shards = rows.shards()
+    labels = [label] * len(shards)
+    # In a stream, the rows of each file are counted from its beginning.
+    if len(shards) > 1 and shards[0].total is None:
+        labels = [f"{label}-{number}" for number in range(1, len(shards) + 1)]
+    parts = [RowPart(part, input_format, part.total or 1, name) for part, name in zip(shards, labels, strict=True)]
+    return Corpus(parts, rows.files)
 
 
-def _text_parts(name: str, input_format: str, line_breaks: str, total: int, size: int) -> list[Part]:
+def _labels(names: Iterable[str]) -> list[str]:
+    """Names of files for ids: without folders and compression, and numbered from the second of equal ones."""
+    counts: Counter[str] = Counter()
+    labels = []
+    for name in names:
+        label = "_".join(plain_path(name).name.split())
+        counts[label] += 1
+        labels.append(label if counts[label] == 1 else f"{label}-{counts[label]}")
+    return labels
+
+
+def _text_parts(name: str, label: str, input_format: str, line_breaks: str, total: int, size: int) -> list[Part]:
     with open_input(name) as file:
         form = format_of(name, file, input_format)
     if compression_of(name) is not None or form not in _CUT:
-        return [WholeFile(name, form, line_breaks)]
+        return [WholeFile(name, form, line_breaks, label)]
     count = max(total // size, 1)
     bounds = [total * index // count for index in range(count + 1)]
-    return [TextRange(name, form, line_breaks, *pair) for pair in pairwise(bounds)]
+    return [TextRange(name, form, line_breaks, *pair, label) for pair in pairwise(bounds)]
 
 
 def in_windows(source: SourceSentence, line_breaks: str) -> Iterator[SourceSentence]:
@@ -263,7 +300,7 @@ def _alone(read: Callable[..., SourceSentence]) -> list[SourceSentence]:
     return [read()]
 
 
-def _row_sentences(row: Row, form: str, location: str) -> list[SourceSentence]:
+def _row_sentences(row: Row, form: str, location: str, name: str) -> list[SourceSentence]:
     """
     Reads the sentences of a row, which is a document. A list of words is one sentence. With `auto`, text is one item;
     else each of its lines is.
@@ -275,5 +312,5 @@ def _row_sentences(row: Row, form: str, location: str) -> list[SourceSentence]:
     sentences = [text_sentence(text, form, location) for text in texts if clean_text(text).strip()]
     # In CoNLL-U, the first sentence of a document marks its beginning.
     for first in sentences[:1]:
-        first.metadata = {"newdoc": ""}
+        first.metadata = {"newdoc id": name}
     return sentences

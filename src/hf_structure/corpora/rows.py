@@ -1,12 +1,11 @@
 """Streams a text column of a data set: Parquet and JSON files, folders of `save_to_disk`, the Hub."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from hf_structure.text.files import DataError, check_encoding, open_input, plain_path
 
@@ -17,17 +16,32 @@ ROW_FORMATS = {".parquet": "parquet", ".json": "json", ".jsonl": "json"}  # file
 _BATCH = 1000  # rows in memory
 _FEW = 64  # the same of a Parquet file of a large corpus
 _SHARD = 10_000  # rows of a part of a data set that is not read as a stream
+ID = "id"  # the column of ids
 _SAVED = ("state.json", "dataset_dict.json")  # files that `save_to_disk` writes for a data set, and for several splits
 
-Row = Callable[[], str | list[str] | None]
+
+class Row(NamedTuple):
+    """A row of a column. Calling it makes its value, which takes time."""
+
+    values: "pyarrow.ChunkedArray"
+    ids: "pyarrow.ChunkedArray | None"
+    index: int
+
+    def __call__(self) -> str | list[str] | None:
+        return self.values[self.index].as_py()
+
+    @property
+    def id(self) -> str | None:
+        """The value of the column `id` as a string; None if there is none, or if it is empty."""
+        value = None if self.ids is None else self.ids[self.index].as_py()
+        return None if value is None else "_".join(str(value).split()) or None
 
 
 class Rows:
     """
-    A column of strings (text) or of lists of strings (words), read as a stream. Iterating yields for each row a
-    function that makes its value, which takes time; the value may be None. `name` is used in error messages, `total`
-    is the number of rows, if known, `files` are the paths or addresses of the files, and `first` is the number of rows
-    that precede these.
+    A column of strings (text) or of lists of strings (words), read as a stream of [`Row`]s. `name` is used in error
+    messages, `total` is the number of rows, if known, `files` are the paths or addresses of the files, and `first` is
+    the number of rows that precede these.
 
     Iterating raises `ValueError` for an unknown column (the message names the existing ones), a column of another
     type, or a damaged file.
@@ -43,9 +57,10 @@ class Rows:
 
     def __iter__(self) -> Iterator[Row]:
         batches = self.dataset.with_format("arrow").iter(batch_size=_BATCH)
-        while (values := self._next_batch(batches)) is not None:
-            for i in range(len(values)):
-                yield partial(_value, values, i)
+        while (table := self._next_batch(batches)) is not None:
+            values = table.column(self.column)
+            ids = table.column(ID) if _has_ids(table.schema) else None
+            yield from (Row(values, ids, index) for index in range(len(values)))
 
     def shards(self) -> "list[Rows]":
         """The parts of a data set that can be read alone: its files, or `_SHARD` rows of one in memory, in order."""
@@ -78,17 +93,15 @@ class Rows:
             return iter(Rows(shard, self.name, self.column, None, self.files))
         return islice(self, index, None, count)
 
-    def _next_batch(self, batches: Iterator["pyarrow.Table"]) -> "pyarrow.ChunkedArray | None":
+    def _next_batch(self, batches: Iterator["pyarrow.Table"]) -> "pyarrow.Table | None":
         with _named_errors(self.name):
             table = next(batches, None)
-        return None if table is None else self._checked(table)
-
-    def _checked(self, table: "pyarrow.Table") -> "pyarrow.ChunkedArray":
-        check_column(table.schema, self.column, self.name)
-        values = table.column(self.column)
-        with _named_errors(self.name):
-            values.validate(full=True)  # checks that it is UTF-8
-        return values
+        if table is not None:
+            check_column(table.schema, self.column, self.name)
+            columns = [self.column, ID] if _has_ids(table.schema) else [self.column]
+            with _named_errors(self.name):
+                table.select(columns).validate(full=True)  # checks that it is UTF-8
+        return table
 
 
 def check_column(schema: "pyarrow.Schema", column: str, name: str) -> None:
@@ -102,8 +115,12 @@ def check_column(schema: "pyarrow.Schema", column: str, name: str) -> None:
         )
 
 
-def _value(values: "pyarrow.ChunkedArray", row: int) -> str | list[str] | None:
-    return values[row].as_py()
+def _has_ids(schema: "pyarrow.Schema") -> bool:
+    """True if there is a column `id` of strings or integers."""
+    from pyarrow import types
+
+    kind = schema.field(ID).type if schema.names.count(ID) == 1 else None
+    return kind is not None and (types.is_string(kind) or types.is_large_string(kind) or types.is_integer(kind))
 
 
 def _holds_text(kind: "pyarrow.DataType") -> bool:
@@ -143,8 +160,8 @@ def open_file(path: str, column: str) -> Rows:
 
 class RowGroups:
     """
-    Some row groups of a Parquet file, as a data set for [`Rows`] of one column. Nothing else of the file is read, and
-    a row group only as it is needed.
+    Some row groups of a Parquet file, as a data set for [`Rows`] of one column. Nothing else of the file is read but
+    ids, and a row group only as it is needed.
     """
 
     def __init__(self, path: str, column: str, groups: Sequence[int]):
@@ -169,10 +186,10 @@ class RowGroups:
         import pyarrow
 
         with open_input(self.path) as file:
+            opened = _parquet_file(file, self.path)
+            columns = [self.column, ID] if _has_ids(opened.schema_arrow) else [self.column]
             # Few rows at a time: each may be a whole book.
-            batches = _parquet_file(file, self.path).iter_batches(
-                min(batch_size, _FEW), row_groups=self.groups, columns=[self.column]
-            )
+            batches = opened.iter_batches(min(batch_size, _FEW), row_groups=self.groups, columns=columns)
             yield from (pyarrow.Table.from_batches([batch]) for batch in batches)
 
 

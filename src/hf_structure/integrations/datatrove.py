@@ -4,12 +4,12 @@ A step for pipelines of datatrove, which read, write and distribute: on one mach
     from datatrove.executor import LocalPipelineExecutor
     from datatrove.pipeline.readers import JsonlReader
     from datatrove.pipeline.writers import JsonlWriter
-    from hf_structure.integrations.datatrove import Annotate
+    from hf_structure.integrations.datatrove import Annotate, uncopied
 
-    steps = [JsonlReader("texts"), Annotate("rngt-en-fast", dtype="int8"), JsonlWriter("parses")]
+    steps = [JsonlReader("texts"), Annotate("rngt-en-fast", dtype="int8"), JsonlWriter("parses", adapter=uncopied)]
     LocalPipelineExecutor(steps, tasks=64, workers=8, logging_dir="logs").run()
 
-The parses of a document are added to its metadata.
+The parses of a document are added to its metadata. With `uncopied`, writers do not copy them first.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,6 +22,7 @@ from hf_structure.parsing.options import DEFAULT_PARSER, check_number
 try:
     from datatrove.data import Document
     from datatrove.pipeline.base import PipelineStep
+    from datatrove.pipeline.writers.disk_base import DiskWriter
     from datatrove.utils.batching import batched
 except ImportError as error:
     raise ImportError("this needs datatrove: pip install 'hf_structure[datatrove]'") from error
@@ -81,3 +82,15 @@ class Annotate(PipelineStep):
         if "forms" in row:
             self.stat_update("sentences", value=len(row["forms"]), unit="doc")
             self.stat_update("words", value=sum(map(len, row["forms"])), unit="doc")
+
+
+def uncopied(writer: DiskWriter, document: Document) -> dict[str, Any]:
+    """
+    Returns the same row as the default adapter of datatrove's writers, for `adapter=`. That one copies every list of
+    the metadata, which takes as long as compressing them.
+    """
+    if document.media:
+        return writer._default_adapter(document)
+    row = {"text": document.text, "id": document.id, "metadata": document.metadata}
+    row = {name: value for name, value in row.items() if value}
+    return row | row.pop("metadata", {}) if writer.expand_metadata else row
