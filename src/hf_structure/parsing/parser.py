@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -21,6 +21,7 @@ from hf_structure.parsing.loading import choose_tokenizer, compute_device, load_
 from hf_structure.parsing.options import DEFAULT_PARSER, NAMES, ParseOptions, check_names
 from hf_structure.parsing.segmentation import find_starts, sentence_splitter
 from hf_structure.parsing.splitting import choose_splitter, regroup, split_texts, warn_of_several, windows
+from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.parse import Parse
 from hf_structure.structures.parses import Parses
 from hf_structure.text.reading import is_one_sentence, read_all
@@ -268,7 +269,7 @@ def parses_of(
             # The tags of constituents are columns of the dependency tree, which need not be requested.
             kinds = ("dependency",)
             tagger = Parse.from_dict(assemble_parse(sentence, ranked[0], kinds, abilities, punctuation))
-            constituency = [tagger.tagged(each.constituency) for each in trees]
+            constituency = [tagger.tagged(cast(ConstituencyTree, each.constituency)) for each in trees]
             several = found["spans"].dim() == 3
             alternatives = constituency if several else trees[0].alternatives
             trees[0] = replace(trees[0], constituency=constituency[0], alternatives=alternatives)
