@@ -3,11 +3,12 @@
 # dependencies = ["hf_structure[train,tables]"]
 # ///
 """
-Parses a large corpus: text, CoNLL-U, brackets or a data set in, dependency trees in CoNLL-U or Parquet out ("silver"
-trees).
+Parses a large corpus: text, CoNLL-U, brackets or a data set in, "silver" trees out: dependency trees in CoNLL-U or
+Parquet, or constituency trees in brackets.
 
     python examples/annotate_corpus.py wiki.txt.xz --model g2gt-en-ewt --output wiki.conllu.xz --skip_long
     python examples/annotate_corpus.py web-*.parquet --format parquet --output silver/ --skip_long
+    python examples/annotate_corpus.py books.txt --model runs/constituents --output books.mrg --skip_long
     python examples/annotate_corpus.py --dataset wikimedia/wikipedia --config_name 20231101.simple --output wiki.conllu
 
 `--model` is any parser of this library: a bundled one, a folder that was trained, a name on the Hub. Memory does not
@@ -46,8 +47,8 @@ out are counted, too.
 
 From text, every sentence comes with a comment `# text`, and with its multiword tokens (`1-2`); files, rows and
 paragraphs begin with `# newdoc` and `# newpar`. Of CoNLL-U all but HEAD and DEPREL stays as it is, and a missing
-`# sent_id` is added. Parquet has a row for each sentence and the columns of
-`hf_structure.structures.parse_columns`. A sentence of more words than
+`# sent_id` is added. Parquet has a row for each sentence and the columns of `hf_structure.structures.parse_columns`.
+Brackets (.mrg, .brackets) have a tree a line, of a parser that gives constituents. A sentence of more words than
 `--max_words` or than the model has positions for ends the run, or is left out and counted (`--skip_long`).
 """
 
@@ -83,11 +84,12 @@ from hf_structure.parsing.parser import Parser
 from hf_structure.structures.parse import Parse
 from hf_structure.structures.parse_columns import parse_schema
 from hf_structure.text.files import compression_of, is_address, plain_path, writing_to
+from hf_structure.text.formats import SUFFIXES
 from hf_structure.text.sentences import LongSentenceError, SentenceError, SourceSentence
 from hf_structure.training.launching import check_launcher
 from hf_structure.training.scripts import check_same_options, model_digests, run, source_states
 
-FORMATS = ("conllu", "conllu.gz", "conllu.xz", "parquet")
+FORMATS = ("brackets", "brackets.gz", "brackets.xz", "conllu", "conllu.gz", "conllu.xz", "parquet")
 # Options that a run may go on with others of
 FREE = ("batch_size", "device", "expiry", "output", "overwrite", "shard", "skip_long")
 JOIN = "join"  # the claim of who joins the parts
@@ -114,7 +116,8 @@ def parse_arguments() -> argparse.Namespace:
         "--output",
         required=True,
         metavar="FILE",
-        help="the file to write: .conllu, .conllu.gz, .conllu.xz, .parquet; or, if it ends in /, a folder of parts",
+        help="the file to write: .conllu or .mrg, as they are or as .gz, .xz; .parquet; or, if it ends in /, a folder "
+        "of parts",
     )
     parser.add_argument("--format", choices=FORMATS, help="form of the files of a folder; default: conllu")
     parser.add_argument("--overwrite", action="store_true", help="replace the output file if it exists")
@@ -162,6 +165,8 @@ def check(options: argparse.Namespace) -> None:
         parse_schema()  # raises if pyarrow is missing
         if options.probabilities:
             raise ValueError("--probabilities is for CoNLL-U: a Parquet file has those of heads alone")
+    if suffix_of(options).startswith(".brackets") and options.probabilities:
+        raise ValueError("--probabilities is for CoNLL-U: brackets hold none")
 
 
 def suffix_of(options: argparse.Namespace) -> str:
@@ -169,7 +174,9 @@ def suffix_of(options: argparse.Namespace) -> str:
     if options.output.endswith("/"):
         return f".{options.format or 'conllu'}"
     compression = "" if compression_of(options.output) is None else Path(options.output).suffix.lower()
-    suffix = ".parquet" if plain_path(options.output).suffix == ".parquet" else f".conllu{compression}"
+    plain = plain_path(options.output).suffix
+    form = ".brackets" if plain in SUFFIXES["brackets"] else ".conllu"
+    suffix = ".parquet" if plain == ".parquet" else f"{form}{compression}"
     if options.format and suffix != f".{options.format}":
         raise ValueError(f"{options.output} does not end in .{options.format}, its --format")
     return suffix
@@ -305,7 +312,8 @@ class Worker:
         self.options = options
         self.corpus = corpus
         self.folder = folder
-        self.parser = Parser(options.model, **options_of(options, structure="dependency", device=device_of(options)))
+        structure = "constituency" if folder.suffix.startswith(".brackets") else "dependency"
+        self.parser = Parser(options.model, **options_of(options, structure=structure, device=device_of(options)))
         self.parser(())  # raises errors of options before anything is read
         self.progress = Progress(corpus, folder)
 

@@ -4,8 +4,10 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from tiny_models import new_rng_transformer
 from transformers import AutoModelForMaskedLM
 
+from hf_structure import build_word_tokenizer, parse
 from hf_structure.text.conllu import ConlluSentence, read_conllu, write_conllu
 
 WORDS = ["the", "cat", "slept"]
@@ -74,6 +76,47 @@ def test_models_parse_what_they_are_compared_on(run, structformer, tmp_path, str
     for name, file in zip(models, files, strict=True):
         expected = expected.replace(str(file), str(name))
     assert run("agree", *models, "--text", text, *options).split() == expected.split()
+
+
+def test_dependencies_are_read_off_constituents(run, fail, tmp_path):
+    """The trees of a treebank in CoNLL-U, and its constituents by head rules."""
+    trees = "(S (NP (DT the) (NN cat)) (VP (VBD slept)))\n(S (NP (NN cat)) (VP (VBD saw) (NP (NN dog))))\n"
+    (tmp_path / "a.mrg").write_text(trees)
+    sentences = [(WORDS, [2, 3, 0]), (["cat", "saw", "dog"], [2, 0, 1])]
+    gold = [ConlluSentence.from_words(words, heads, ["_"] * 3) for words, heads in sentences]
+    write_conllu(gold, tmp_path / "a.conllu")
+    uas, uuas = map(rows, run("agree", tmp_path / "a.conllu", tmp_path / "a.mrg", "--head_rules").split("\n\n"))
+    assert uas[1] == ["1", str(tmp_path / "a.conllu"), "-", "83.33", "83.33"]
+    assert uas[2][1] == str(tmp_path / "a.mrg")
+    assert uuas[1][-1] == "83.33"
+    (tmp_path / "bare.mrg").write_text("(S (NP the cat) slept)\n(S (NP cat) (VP saw dog))\n")
+    line = fail("agree", tmp_path / "a.conllu", tmp_path / "bare.mrg", "--head_rules")[0]
+    assert "bare.mrg: sentence 1: head rules need labels of constituents and tags" in line
+
+
+@pytest.fixture(scope="module")
+def both_trees(tmp_path_factory):
+    """A parser of dependencies and constituents, with tags."""
+    tokenizer = build_word_tokenizer(["the", "dog", "saw", "cat", "slept"])
+    settings = {"constituents": ["NP", "S", "VP"], "columns": {"xpos": ["DT", "NN", "VBD"]}}
+    return new_rng_transformer(tmp_path_factory.mktemp("both_trees"), tokenizer, **settings)
+
+
+def test_the_two_trees_of_a_model(run, fail, both_trees, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("the dog saw the cat\nthe cat slept\n")
+    printed = run("agree", both_trees, "--text", text, "--head_rules")
+    uas, _ = map(rows, printed.split("\n\n"))
+    assert uas[1][1] == str(both_trees)
+    assert uas[2][1:3] == [str(both_trees), "(constituents)"]
+    parses = parse(text.read_text().splitlines(), both_trees, structure="both")
+    agreed = [
+        own == other
+        for parsed in parses
+        for own, other in zip(parsed.dependency.heads, parsed.constituency.to_heads(), strict=True)
+    ]
+    assert uas[1][-1] == f"{100 * sum(agreed) / 8:.2f}"
+    assert "give one of them" in fail("agree", both_trees, "--text", text, "--head_rules", "--brackets")[0]
 
 
 def test_options_that_need_others(fail, files, tmp_path):

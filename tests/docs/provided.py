@@ -154,6 +154,7 @@ FILES: dict[Callable[[Path], object], str] = {
     ),
     text: (
         "notes.txt train.txt test.txt text.txt web.txt wiki.txt fiction.txt textbooks.txt more.txt open.txt "
+        "books.txt "
         "wikitext-valid.txt silver-a.txt silver-1.txt silver-2.txt silver-3.txt segmented.txt"
     ),
     lambda path: path.write_text("".join(f"{line}\n" for line in 5 * LINES)): (
@@ -241,7 +242,11 @@ def make(folder: Path, request: pytest.FixtureRequest) -> Path:
             num_segmentation_layers=1,
         ),
         "constituents": new_rng_transformer(
-            folder / "runs/constituents", words, constituents=["NP", "S+VP", "VP"], constituent_size=8
+            folder / "runs/constituents",
+            words,
+            constituents=["NP", "S+VP", "VP"],
+            constituent_size=8,
+            columns={"xpos": ["DT", "NN", "VBD"]},
         ),
         "pushdown": new_pushdown(folder / "runs/pushdown", subwords),
         "transformer_grammar": new_transformer_grammar(folder / "runs/million/tg-seed1", subwords),

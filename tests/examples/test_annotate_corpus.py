@@ -22,8 +22,9 @@ import fsspec
 import pytest
 import running
 from running import ENVIRONMENT, TORCHRUN, load_script, start_and_kill
+from tiny_models import new_rng_transformer
 
-from hf_structure import parse
+from hf_structure import build_word_tokenizer, parse
 from hf_structure.cli import blocks as blocks_module
 from hf_structure.cli import claims as claims_module
 from hf_structure.cli import records as records_module
@@ -34,6 +35,7 @@ from hf_structure.parsing import splitting
 from hf_structure.structures.parse import Parse
 from hf_structure.structures.parse_columns import PARSE_COLUMNS, parse_columns
 from hf_structure.text.conllu import read_conllu
+from hf_structure.text.formats import load_sentences
 from hf_structure.text.words import split_sentences, tokenize_words
 from hf_structure.training.examples import EXAMPLES, script_path
 
@@ -85,6 +87,54 @@ def test_the_same_as_parse(corpus, run, tmp_path, capsys, request, model):
     assert "left out" not in printed.out
     assert f"100%|██████████| {words}/{words} [" in printed.err  # the progress bar
     assert "words/s]" in printed.err
+
+
+@pytest.fixture(scope="module")
+def with_constituents(corpus, tmp_path_factory):
+    """A parser that gives constituents, labelled with chains, and tags."""
+    words = sorted(set((corpus / "dev.txt").read_text().split()))
+    settings = {"constituents": ["NP", "S+VP", "VP"], "columns": {"xpos": ["DT", "NN"]}}
+    return new_rng_transformer(tmp_path_factory.mktemp("constituents"), build_word_tokenizer(words), **settings)
+
+
+@pytest.mark.parametrize("name", ["silver.mrg", "silver.brackets.gz", "silver/"])
+def test_brackets(corpus, run, tmp_path, with_constituents, name):
+    arguments = options(with_constituents, tmp_path / "x", "--input_format", "words")
+    arguments[arguments.index(str(tmp_path / "x"))] = f"{tmp_path}/{name}"
+    run(corpus / "dev.txt", *arguments, *(["--format", "brackets"] if name == "silver/" else []))
+    [output] = list((tmp_path / "silver").iterdir()) if name == "silver/" else [tmp_path / name]
+    lines = (corpus / "dev.txt").read_text().splitlines()
+    parses = parse([line.split() for line in lines], with_constituents, structure="constituency", batch_size=4)
+    opened = gzip.open if name.endswith(".gz") else open
+    with opened(output, "rt") as file:
+        written = file.read().splitlines()
+    assert written == [parsed.to_brackets() for parsed in parses]
+    assert "(DT " in "".join(written)
+    # As language models are trained on it
+    read = list(load_sentences(output))
+    assert [sentence["words"] for sentence in read] == [line.split() for line in lines]
+    spans = [
+        [(*span, label) for span, label in zip(each.spans, each.labels, strict=True)]
+        for each in (parsed.constituency for parsed in parses)
+    ]
+    assert [sentence["spans"] for sentence in read] == spans
+
+
+def test_brackets_are_resumed(run, tmp_path, with_constituents):
+    text, output = tmp_path / "text.txt", tmp_path / "silver.mrg"
+    text.write_text("the dog slept\n" * 6 + "the dog saw a cat\n")
+    arguments = [text, *options(with_constituents, output, "--max_words", "4", "--block_size", "2")]
+    assert "5 words, more than the 4 of max_words" in message_of(run, *arguments)
+    assert [path.suffix for path in blocks_of(output)] == [".brackets"] * 3
+    run(*arguments, "--skip_long")
+    tree = parse([["the", "dog", "slept"]], with_constituents, structure="constituency")[0].to_brackets()
+    assert output.read_text() == f"{tree}\n" * 6
+
+
+def test_brackets_need_constituents(run, tmp_path, corpus, tagger):
+    arguments = [corpus / "dev.txt", *options(tagger, tmp_path / "silver.mrg")]
+    assert "but no constituency trees" in message_of(run, *arguments)
+    assert "brackets hold none" in message_of(run, *arguments, "--probabilities")
 
 
 def test_other_columns_and_line_ends_stay(corpus, run, tmp_path, structformer):

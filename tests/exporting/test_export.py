@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from outside import answers, evaluations
-from tiny_models import GRAPHS, TINY, new_gpt2, new_udgn, randomise, save
+from tiny_models import GRAPHS, TINY, new_gpt2, new_rng_transformer, new_udgn, randomise, save
 from torch.testing import assert_close
 from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer, BertConfig, BertModel, pipeline
 from transformers.dynamic_module_utils import get_imports
@@ -417,6 +417,17 @@ def test_models_without_graphs_have_no_pipeline(graph_parser, tmp_path):
     export(GiLTForCausalLM(config), tmp_path, tokenizer=AutoTokenizer.from_pretrained(graph_parser))
     assert read_json(tmp_path / "config.json")["custom_pipelines"] == {}
     assert not any(name.startswith("pipelines") for name in code_of(tmp_path))
+
+
+def test_a_parser_with_constituents_has_a_pipeline_for_them(tmp_path):
+    """The code that travels with it is not longer than that of any other parser of its family may be."""
+    tokenizer = build_word_tokenizer(["the", "cat", "slept"])
+    folder = new_rng_transformer(tmp_path / "model", tokenizer, constituents=["NP", "S+VP"])
+    export(folder, tmp_path / "exported")
+    pipelines = read_json(tmp_path / "exported" / "config.json")["custom_pipelines"]
+    assert pipelines.keys() == {"dependency-parsing", "constituency-parsing"}
+    code = (tmp_path / "exported").glob("*.py")
+    assert sum(len(file.read_text("utf-8").splitlines()) for file in code) <= 5000
 
 
 @pytest.mark.parametrize(("name", "most"), [("udgn-en", 3440), ("rngt-en", 5000), ("gilt-en", 5570)])

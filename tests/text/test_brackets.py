@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hf_structure.text.bracket_tree import BracketTree, escape_word, unescape_word
+from hf_structure import ConstituencyTree
+from hf_structure.text.bracket_tree import BracketTree, escape_word, ptb_words, unescape_word
 from hf_structure.text.brackets import BracketError, read_brackets
 
 TEXT = """
@@ -308,3 +309,33 @@ def test_wsj_sample(data_dir):
         for tree, sentence in zip(trees, dependencies, strict=True):
             leaves = tree.remove_traces().leaves()
             assert leaves == [(token.form, token.xpos) for token in sentence.words]
+
+
+PTB_WORDS = [
+    (["(", "[", "{", "x", "}", "]", ")"], ["-LRB-", "-LSB-", "-LCB-", "x", "-RCB-", "-RSB-", "-RRB-"]),
+    (["1/2", "*", "a[1]", ":-("], [r"1\/2", r"\*", "a-LSB-1-RSB-", ":--LRB-"]),
+    (["“", "Yes", "”", "’s", "–", "…"], ["``", "Yes", "''", "'s", "--", "..."]),
+    (['"', "a", '"', '"', "b", '"'], ["``", "a", "''", "``", "b", "''"]),
+    (["``", "a", "''", "-LRB-", "`", "don't"], ["``", "a", "''", "-LRB-", "`", "don't"]),
+]
+
+
+@pytest.mark.parametrize(("words", "expected"), PTB_WORDS)
+def test_words_of_the_penn_treebank(words, expected):
+    assert ptb_words(words) == expected
+
+
+def test_quotes_follow_their_tags():
+    words = ['"', "a", '"', '"']
+    assert ptb_words(words, ["''", "NN", "''", "``"]) == ["''", "a", "''", "``"]
+    assert ptb_words(words, ["''", "NN", ".", "."]) == ["''", "a", "``", "''"]
+
+
+@pytest.mark.parametrize(
+    "word", ["(", "-LSB(", r"\*", r"\[", "a/b*c", "/(", "]{", r"\-LRB(", r"a\/[x]", "[-LRB", "--[("]
+)
+def test_reading_restores_brackets_slashes_and_stars(word):
+    tree = ConstituencyTree([word, "x"], [(0, 2)], ["S"], ["NN", "NN"])
+    written = tree.to_brackets(ptb_words=True)
+    assert not set("[]{}") & set(written)
+    assert ConstituencyTree.from_brackets(written).words == tree.words

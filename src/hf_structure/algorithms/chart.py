@@ -114,15 +114,14 @@ def _inside(scores: torch.Tensor) -> _Chart:
     right = scores.new_full((batch, n + 1, n + 1), -torch.inf)
     right[:, 0, 0] = 0
     chart = _Chart(left, right, [])
-    first = 0
     for width in range(1, n + 1):
         starts = n - width + 1
+        first = span_index(0, width, n)
         spans = slice(first, first + starts)
         split = chart.parts(width).logsumexp(2) if width > 1 else as_any.new_zeros(batch, starts)
         left[:, :starts, width] = as_any[:, spans] + split
         right[:, width:, width] = (as_constituent if width > 1 else as_any)[:, spans] + split
         chart.split.append(split)
-        first += starts
     return chart
 
 
@@ -144,10 +143,10 @@ def _outside(scores: torch.Tensor, lengths: torch.Tensor, chart: _Chart) -> torc
     has_tree = _root(chart, lengths) > -torch.inf
     use_right[sentences, lengths, lengths] = has_tree.to(scores.dtype)
     with_none = torch.nn.functional.pad(scores, (1, 0))  # (batch, S, 1 + labels)
-    end = scores.shape[1]
     for width in range(n, 0, -1):
         starts = n - width + 1
-        spans = slice(end - starts, end)
+        first = span_index(0, width, n)
+        spans = slice(first, first + starts)
         as_any = use_left[:, :starts, width]
         as_constituent = use_right[:, width:, width]
         if width == 1:
@@ -161,7 +160,6 @@ def _outside(scores: torch.Tensor, lengths: torch.Tensor, chart: _Chart) -> torc
             share = share * (as_any + as_constituent).unsqueeze(2)  # (batch, starts, width - 1)
             use_left[:, :starts, 1:width] += share
             use_right[:, width:, 1:width] += share.flip(2)
-        end -= starts
     return marginals
 
 

@@ -41,22 +41,16 @@ def best_constituents(scores: torch.Tensor, lengths: torch.Tensor, k: int = 1) -
     if not (scores < torch.inf).all():
         raise ValueError("span scores hold NaN or +inf")
     search = _Search(double(scores.detach()).cpu(), k)
-    spans = []
-    labels = []
+    trees = []
     values = []
     for row, length in enumerate(lengths.tolist()):
         for rank in range(k):
             score, tree = search.tree(row, length, rank)
             values.append(score)
-            spans.append(torch.tensor([span for span, _ in tree], dtype=torch.long).view(-1, 2))  # (m, 2)
-            labels.append(torch.tensor([label for _, label in tree], dtype=torch.long))
-    by_sentence = (len(lengths), k)
-    padded_spans = pad_sequence(spans, batch_first=True, padding_value=-1).unflatten(
-        0, by_sentence
-    )  # (batch, k, m, 2)
-    padded_labels = pad_sequence(labels, batch_first=True, padding_value=-1).unflatten(0, by_sentence)  # (batch, k, m)
-    tree_scores = torch.tensor(values, dtype=torch.float64).view(by_sentence)  # (batch, k)
-    return Constituents(*(move(values, scores.device) for values in (padded_spans, padded_labels, tree_scores)))
+            trees.append(torch.tensor(tree, dtype=torch.long).view(-1, 3))  # (m, 3)
+    padded = move(pad_sequence(trees, True, padding_value=-1), scores.device).unflatten(0, (-1, k))  # (batch, k, m, 3)
+    tree_scores = move(torch.tensor(values, dtype=torch.float64), scores.device).view(-1, k)  # (batch, k)
+    return Constituents(padded[..., :2], padded[..., 2], tree_scores)
 
 
 class _Search:
@@ -80,9 +74,9 @@ class _Search:
         self.splits: dict[int, np.ndarray] = {}
         self.of_left: dict[int, np.ndarray] = {}
         self.of_right: dict[int, np.ndarray] = {}
-        first = 0
         for width in range(1, n + 1):
             starts = n - width + 1
+            first = span_index(0, width, n)
             spans = slice(first, first + starts)
             if width == 1:
                 inner = pad(scores.new_zeros(batch, starts, 1), (0, k - 1), value=-torch.inf)
@@ -96,32 +90,28 @@ class _Search:
             left[:, :starts, width], self.of_left[width] = _largest(labelled.flatten(2), k)
             labelled = as_right[:, spans, :, None] + inner[:, :, None]
             right[:, width:, width], self.of_right[width] = _largest(labelled.flatten(2), k)
-            first += starts
 
-    def tree(self, row: int, length: int, rank: int) -> tuple[float, list[tuple[tuple[int, int], int]]]:
+    def tree(self, row: int, length: int, rank: int) -> tuple[float, list[tuple[int, int, int]]]:
         """
-        Score of one of the best trees of a sentence, with its spans and their labels, outermost first, from left to
-        right; -inf and nothing if there are fewer trees.
+        Score of one of the best trees of a sentence, with the start, end and label of its constituents, outermost
+        first, from left to right; -inf and nothing if there are fewer trees.
         """
         score = self.right[row, length, length, rank].item()
-        constituents: list[tuple[tuple[int, int], int]] = []
-        if score == -torch.inf or length == 0:
-            return score, constituents
-        pending = [(0, length, rank, self.of_right)]
+        constituents: list[tuple[int, int, int]] = []
+        pending = [(0, length, rank, self.of_right)] if length and score > -torch.inf else []
         while pending:
             start, end, rank, entries = pending.pop()
             width = end - start
             label, inner = divmod(int(entries[width][row, start, rank]), self.k)
             label = int(self.labels[row, span_index(start, end, self.n), label])
             if label >= 0:
-                constituents.append(((start, end), label))
+                constituents.append((start, end, label))
             if width > 1:
                 split, ranks = divmod(int(self.splits[width][row, start, inner]), self.k**2)
                 left_rank, right_rank = divmod(ranks, self.k)
                 middle = start + 1 + split
                 # Last in, first out: the left part and all that is in it comes before the right one.
-                pending.append((middle, end, right_rank, self.of_right))
-                pending.append((start, middle, left_rank, self.of_left))
+                pending += [(middle, end, right_rank, self.of_right), (start, middle, left_rank, self.of_left)]
         return score, constituents
 
 

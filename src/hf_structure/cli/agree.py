@@ -2,13 +2,13 @@
 
 import argparse
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, combinations, zip_longest
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hf_structure.cli.common import (
     add_command,
@@ -25,6 +25,8 @@ from hf_structure.cli.results import read_sentences
 from hf_structure.hub.locating import resolve_model
 from hf_structure.metrics.attachment import attachment_scores, check_words, score_sentences
 from hf_structure.metrics.constituency import unlabeled_f1
+from hf_structure.structures.constituency_tree import ConstituencyTree
+from hf_structure.text.brackets import read_brackets
 from hf_structure.text.conllu import ConlluSentence, read_conllu, without_probabilities
 from hf_structure.text.files import plain_path
 from hf_structure.text.formats import SUFFIXES, load_sentences
@@ -37,6 +39,12 @@ def add_agree(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--text", metavar="TEXT", help="parse this text first: FILEs are then models")
     parser.add_argument("--brackets", action="store_true", help="with --text: constituents instead of dependencies")
+    parser.add_argument(
+        "--head_rules",
+        action="store_true",
+        help="read dependencies off labelled constituents of English by head rules, and compare these: of files of "
+        "brackets, or with --text of the models, beside their own dependencies (one model is enough)",
+    )
     parser.add_argument(
         "--gold", metavar="FILE", help="CoNLL-U with the relations of the words: also the agreement on each"
     )
@@ -54,18 +62,18 @@ def run_agree(options: argparse.Namespace) -> None:
     Compares the trees of several parsers with each other. Prints the UAS and UUAS of dependency trees, or the
     unlabelled F1 of constituents, for every two files, and the mean of each file with all others. With `--gold` and
     `--sentences`, also prints the mean over all pairs of files for each relation and for each sentence. With `--text`,
-    compares models instead of files.
+    compares models instead of files; with `--head_rules`, also the two trees of one model.
     """
     form = _checked_format(options)
     # Before models parse, which may take hours.
     check_files([name for name in (options.text, options.gold) if name], None)
     agreement = AGREEMENTS[form]
-    with _trees(options) as files:
+    with _trees(options) as (files, titles):
         pairs = {pair: agreement.of_files(*pair) for pair in combinations(files, 2)}
         for number, measure in enumerate(agreement.measures):
             if number:
                 print()
-            _print_matrix(measure, files, options.files, {pair: values[number] for pair, values in pairs.items()})
+            _print_matrix(measure, files, titles, {pair: values[number] for pair, values in pairs.items()})
         if options.gold:
             _print_relations(options.gold, files)
         if options.sentences:
@@ -74,13 +82,18 @@ def run_agree(options: argparse.Namespace) -> None:
 
 def _checked_format(options: argparse.Namespace) -> str:
     """Returns `"brackets"` or `"conllu"`, the format of the trees. Raises `ValueError` for bad options."""
-    _check_several(options.files)
+    if not (options.head_rules and options.text):
+        _check_several(options.files)
     if options.brackets and not options.text:
         raise ValueError(
             "--brackets is for models, which --text gives something to parse; of files the format says it"
         )
     if options.text == "-":
         raise ValueError("--text is read again for each model: give a file, not standard input")
+    if options.brackets and options.head_rules:
+        raise ValueError("--brackets compares constituents, --head_rules dependencies: give one of them")
+    if options.head_rules:
+        return "conllu"
     # The suffix decides, so that options are checked before a file is read.
     has_brackets = options.brackets if options.text else _are_brackets(options.files)
     if has_brackets and options.gold:
@@ -97,32 +110,72 @@ def _are_brackets(files: Sequence[str]) -> bool:
 
 
 @contextmanager
-def _trees(options: argparse.Namespace) -> Iterator[list[str]]:
-    """Yields the files to compare. The trees of models are temporary files."""
-    if not options.text:
-        yield options.files
+def _trees(options: argparse.Namespace) -> Iterator[tuple[list[str], list[str]]]:
+    """Yields the files to compare and their titles. The trees of models and of head rules are temporary files."""
+    if not options.text and not options.head_rules:
+        yield options.files, options.files
         return
-    # Resolve all models first: a misspelled name should not cost the time of parsing with the others.
-    models = [resolve_model(name) for name in options.files]
-    form, suffix = ("brackets", "mrg") if options.brackets else ("conllu", "conllu")
     # Files, not lists: each pair is read anew, so that memory does not bound the size of a corpus.
     with TemporaryDirectory() as folder:
-        files = [str(Path(folder, f"{number}.{suffix}")) for number, _ in enumerate(options.files, start=1)]
-        for model, file in zip(models, files, strict=True):
-            _parse_into(file, form, options.text, model)
-        yield files
+        if not options.text:
+            files = [_read_off(name, Path(folder, f"{number}.conllu")) for number, name in enumerate(options.files)]
+            yield files, options.files
+            return
+        # Resolve all models first: a misspelled name should not cost the time of parsing with the others.
+        models = [resolve_model(name) for name in options.files]
+        files = []
+        titles = []
+        for number, (name, model) in enumerate(zip(options.files, models, strict=True)):
+            if options.head_rules:
+                titles += [name, f"{name} (constituents)"]
+                files += _parse_both(Path(folder, str(number)), options.text, model)
+            else:
+                titles.append(name)
+                files.append(str(Path(folder, f"{number}.{'mrg' if options.brackets else 'conllu'}")))
+                _parse_into(files[-1], "brackets" if options.brackets else "conllu", options.text, model)
+        yield files, titles
+
+
+def _read_off(name: str, file: Path) -> str:
+    """Returns a file of CoNLL-U: this one, or what head rules read off its brackets, written to `file`."""
+    if plain_path(name).suffix.lower() not in SUFFIXES["brackets"]:
+        return name
+    with named_errors(name), output_file(str(file)) as output:
+        for number, brackets in enumerate(read_brackets(name, unescape=True), start=1):
+            output.write(_by_rules(ConstituencyTree.from_brackets(brackets), number))
+    return str(file)
+
+
+def _by_rules(tree: ConstituencyTree, number: int) -> str:
+    """The dependencies of a constituency tree as CoNLL-U."""
+    with named_errors(f"sentence {number}"):
+        return ConlluSentence.from_words(tree.words, tree.to_heads(), tags=tree.tags).to_string()
+
+
+def _parse_both(folder: Path, text: str, model: str) -> list[str]:
+    """Parses a text. Returns the files of the dependency trees, and of those that constituents have by head rules."""
+    folder.mkdir()
+    files = [str(folder / f"{name}.conllu") for name in ("own", "constituents")]
+    with output_file(files[0]) as own, output_file(files[1]) as others:
+        for number, parsed in enumerate(_parsed(text, model, "both"), start=1):
+            own.write(WRITERS["conllu"](parsed, number))
+            others.write(_by_rules(parsed.constituency, number))
+    return files
 
 
 def _parse_into(file: str, form: str, text: str, model: str) -> None:
     """Parses a text as `hf-structure parse` does by default and writes the trees to a file."""
+    with output_file(file) as output:
+        for number, parsed in enumerate(_parsed(text, model, DEFAULTS.get(form)), start=1):
+            output.write(WRITERS[form](parsed, number))
+
+
+def _parsed(text: str, model: str, structure: str | None) -> Iterable[Any]:
+    """The parses of a text."""
     from hf_structure.parsing.parser import Parser  # brings torch
 
-    parser = Parser(model, structure=DEFAULTS.get(form), sentences="auto")
-    sources = read_sentences(text, "auto")
-    parses = chain.from_iterable(parse_sources(parser, sources))
-    with output_file(file) as output:
-        for number, parsed in enumerate(counted(parses, model), start=1):
-            output.write(WRITERS[form](parsed, number))
+    parser = Parser(model, structure=structure, sentences="auto")
+    return counted(chain.from_iterable(parse_sources(parser, read_sentences(text, "auto"))), model)
 
 
 def _print_relations(gold: str, files: Sequence[str]) -> None:

@@ -231,7 +231,10 @@ class BlockFolder:
 
 
 def _write(parses: Iterator[Parse], path: Path, suffix: str, probabilities: bool) -> None:
-    """Writes parses, in CoNLL-U with all their probabilities if these are wanted. Only `BUFFERED` are in memory."""
+    """
+    Writes parses in the form of a suffix, in CoNLL-U with all their probabilities if these are wanted. Only `BUFFERED`
+    are in memory.
+    """
     chunks = iter(lambda: list(islice(parses, BUFFERED)), [])
     if suffix == ".parquet":
         import pyarrow
@@ -246,8 +249,15 @@ def _write(parses: Iterator[Parse], path: Path, suffix: str, probabilities: bool
     with open(path, "wb") as file:
         # Of no sentence, a compressed file has a beginning and an end all the same.
         for chunk in chain([next(chunks, [])], chunks):
-            content = "".join(parsed.to_conllu(probabilities=probabilities) for parsed in chunk).encode()
+            content = "".join(_written(parsed, suffix, probabilities) for parsed in chunk).encode()
             file.write(content if compression is None else compression.compress(content))
+
+
+def _written(parsed: Parse, suffix: str, probabilities: bool) -> str:
+    """A sentence as text: a line of brackets, or CoNLL-U."""
+    if suffix.startswith(".brackets"):
+        return f"{parsed.to_brackets()}\n"
+    return parsed.to_conllu(probabilities=probabilities)
 
 
 def _join(folder: Folder, names: Iterable[str], path: Path, suffix: str) -> None:

@@ -22,6 +22,7 @@ from hf_structure.cli.common import (
 from hf_structure.cli.results import BadInputError, ask_for_lines, read_sentences, report, results_of
 from hf_structure.drawing.html import render_html
 from hf_structure.parsing.options import NAMES
+from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.dependency_graph import DependencyGraph
 from hf_structure.structures.dependency_tree import DependencyTree
 from hf_structure.structures.parse import Parse
@@ -70,6 +71,11 @@ def add_parse(commands: argparse._SubParsersAction) -> None:
         "--spaces_after",
         action="store_true",
         help="with --format conllu: add SpacesAfter to MISC, from which the text can be restored",
+    )
+    parser.add_argument(
+        "--ptb_words",
+        action="store_true",
+        help="with --format brackets: spell words as the Penn Treebank does (-LSB-, two backticks for a quote)",
     )
 
 
@@ -133,6 +139,8 @@ def _write(results: Iterator[Result], options: argparse.Namespace, file: IO[str]
     if options.format == "conllu":
         probabilities = options.probabilities or options.flag is not None
         write = partial(write_conllu, spaces_after=options.spaces_after, probabilities=probabilities)
+    if options.format == "brackets":
+        write = partial(_write_brackets, ptb_words=options.ptb_words)
     file.write(HEADERS.get(options.format, ""))
     for number, parsed in numbered:
         file.write(write(parsed if options.flag is None else flagged(parsed, options.flag), number))
@@ -167,6 +175,8 @@ def _check_parse(options: argparse.Namespace) -> None:
         raise ValueError("-k needs --decoder tree")
     if options.format != "conllu":
         refuse_options(options, ["spaces_after"], "needs --format conllu: no other format has MISC")
+    if options.format != "brackets":
+        refuse_options(options, ["ptb_words"], "needs --format brackets")
     if options.format not in ("conllu", "json"):
         refuse_options(options, ["probabilities"], "needs --format conllu or json: no other format can hold them")
     if options.format not in ("conllu", "json", "text"):
@@ -201,6 +211,10 @@ def write_conllu(parsed: Parse, number: int, spaces_after: bool = False, probabi
     return parsed.to_conllu(parsed.numbered(number), spaces_after, probabilities)
 
 
+def _write_brackets(parsed: Parse, number: int, ptb_words: bool = False) -> str:
+    return parsed.to_brackets(ptb_words) + "\n"
+
+
 def _write_text(parsed: Parse, number: int) -> str:
     marks = () if parsed.dependency is None else parsed.dependency.columns.get("flag", ())
     words = [f"{word.number} {word.form}" for word, mark in zip(parsed, marks, strict=False) if mark]
@@ -217,7 +231,7 @@ def _write_sdp(parsed: Parse, number: int) -> str:
     return parsed.to_sdp(parsed.metadata.get("sent_id", str(number)), lemmas, tags)
 
 
-def _best(parsed: Parse) -> Sequence[Parse | DependencyTree | DependencyGraph]:
+def _best(parsed: Parse) -> Sequence[Parse | DependencyTree | ConstituencyTree | DependencyGraph]:
     """Returns the parse with both of its trees, followed by the second best tree or graph and the rest of the k."""
     return [parsed, *parsed.alternatives[1:]]
 
@@ -231,7 +245,7 @@ SUFFIX_FORMATS = {
     **{".html": "html", ".json": "json", ".jsonl": "json", ".svg": "svg", ".tex": "tikz"},
 }
 WRITERS: dict[str, Callable[..., str]] = {
-    "brackets": lambda parsed, *_: parsed.to_brackets() + "\n",
+    "brackets": _write_brackets,
     "conllu": write_conllu,
     "json": lambda parsed, *_: json.dumps(parsed.to_dict(), ensure_ascii=False) + "\n",
     "sdp": _write_sdp,

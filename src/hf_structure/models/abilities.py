@@ -44,7 +44,7 @@ class Abilities:
     Args:
         structures (`tuple[str, ...]`): Kinds of structure it gives: `"dependency"`, `"constituency"`, `"graph"`.
         columns (`tuple[Column, ...]`): Predictions for each word of a dependency tree.
-        optional_constituents (`bool`): It leaves out constituents on request, `decode(constituents=False)`.
+        optional_constituents (`bool`): It gives constituents on request, the best `decode(constituents=k)`.
         span_labels (`tuple[str, ...]`, *optional*): Names of the labels that it gives constituents; None without any.
         decoders (`tuple[str, ...]`): How it decodes: `"tree"`, `"projective"`, `"argmax"`.
         k_best (`bool`): It gives several structures, best first.

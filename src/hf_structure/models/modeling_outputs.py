@@ -16,7 +16,8 @@ class DecoderOutput(ModelOutput):
         heads (`torch.LongTensor` of shape `(batch_size, k, num_words)`):
             Head of every word; -1 for padding and where there are fewer than `k` trees.
         spans (`torch.LongTensor` of shape `(batch_size, num_spans, 2)`):
-            Constituents, half-open in words from 0, outermost first; -1 for padding.
+            Constituents, half-open in words from 0, outermost first; -1 for padding. Several constituency
+            trees have a second dimension of size `k`, here and below.
         span_labels (`torch.LongTensor` of shape `(batch_size, num_spans)`):
             Their labels, ids of `span_labels` in [`~hf_structure.models.abilities.Abilities`]; -1 for padding.
         span_probs (`torch.FloatTensor` of shape `(batch_size, num_spans)`):

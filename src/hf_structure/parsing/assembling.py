@@ -96,12 +96,11 @@ def _constituency(
         spans = restore_spans(spans, encoded["keep"])
     order = span_order(spans, len(words))
     tree = {"words": words, "spans": [list(spans[index]) for index in order], "labels": None, "tags": None}
-    # A restored whole sentence comes first, without a label or probability: it takes those of the next one.
-    rows = [max(index - len(spans) + count, 0) for index in order]
+    # Around a word without constituents, the whole sentence is restored, which has no label then.
     if names is not None:
-        tree["labels"] = [names[decoded["span_labels"][row]] for row in rows]
+        tree["labels"] = [names[decoded["span_labels"][index]] if index < count else "" for index in order]
     if "span_probs" in decoded:
-        tree["probabilities"] = [decoded["span_probs"][row].item() for row in rows]
+        tree["probabilities"] = [decoded["span_probs"][index].item() if index < count else 1.0 for index in order]
         tree["log_probability"] = decoded["span_log_probs"].item()
     return tree
 

@@ -107,13 +107,14 @@ class ParseOptions:
             When sentences are split, a line break ends a sentence (`end`), or is white space like any other (`space`).
             An empty line always ends one.
         structure (`"dependency"`, `"constituency"`, `"both"` or `"graph"`, *optional*):
-            The kind of structure; by default all that the model predicts. `constituency` also lets causal language
-            models of transformers parse.
+            The kind of structure; by default all that the model predicts, but of a parser that learned constituents
+            beside dependencies, dependencies alone. `constituency` also lets causal language models of transformers
+            parse.
         decoder (`"tree"`, `"projective"` or `"argmax"`, defaults to `"tree"`):
             The best tree with one root (`tree`), the best such tree without crossing arcs (`projective`), or the best
             head of each word, in general no tree (`argmax`). Models differ in the decoders they offer.
         k (`int`, defaults to 1):
-            Number of trees or graphs of each sentence, best first.
+            Number of trees or graphs of each sentence, best first; with structure `both`, of dependency trees.
         beam_size (`int`, *optional*):
             For models that build a structure step by step: number of derivations, graphs or trees explored; 1 is
             greedy. By default 1, or `4 * k` if `k` is more than 1; at least 16 for language models.

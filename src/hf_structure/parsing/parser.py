@@ -2,9 +2,10 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -20,12 +21,14 @@ from hf_structure.parsing.loading import choose_tokenizer, compute_device, load_
 from hf_structure.parsing.options import DEFAULT_PARSER, NAMES, ParseOptions, check_names
 from hf_structure.parsing.segmentation import find_starts, sentence_splitter
 from hf_structure.parsing.splitting import choose_splitter, regroup, split_texts, warn_of_several, windows
+from hf_structure.structures.constituency_tree import ConstituencyTree
 from hf_structure.structures.parse import Parse
 from hf_structure.structures.parses import Parses
 from hf_structure.text.reading import is_one_sentence, read_all
 from hf_structure.text.sentences import SentenceError, read_batch
 from hf_structure.text.tokenization import is_word_level
 
+DECODING = ("decoder", "k", "marginals", "beam_size", "rounds", "probabilities")  # options of the search for trees
 WINDOW = 64  # batches whose sentences are sorted by length together
 
 
@@ -94,11 +97,11 @@ class Parser:
             max_words=chosen.max_words,
             treebank_id=self.treebank_id,
         )
-        self.decoding = {"decoder": chosen.decoder, "k": chosen.k, "marginals": chosen.marginals}
-        if self.abilities.optional_constituents:
-            self.decoding["constituents"] = "constituency" in self.structures
-        search = (chosen.beam_size, chosen.rounds, self.abilities, model_name, chosen.probabilities)
-        self.decoding |= search_options(*search)
+        given = {name: getattr(chosen, name) for name in DECODING}
+        self.decoding = decoding_options(self.structures, self.abilities, model_name, **given)
+        if self.abilities.optional_constituents and self.structures == ("constituency",):
+            # Of both trees, the k best are dependency trees.
+            self.decoding |= {"k": 1, "constituents": chosen.k}
 
     def __call__(self, inputs: Any, *, tags: Any = None, initial: Any = None) -> Any:
         """
@@ -200,7 +203,7 @@ def choose_structures(structure: str | None, abilities: Abilities, name: str) ->
     """Returns the requested kinds of structure. Raises `ValueError` if the model, named `name`, lacks one."""
     given = abilities.structures
     if structure is None:
-        return given
+        return ("dependency",) if abilities.optional_constituents else given
     requested = ("dependency", "constituency") if structure == "both" else (structure,)
     for kind in requested:
         if kind not in given:
@@ -221,22 +224,20 @@ def choose_treebank(treebank: str | None, abilities: Abilities, name: str) -> in
     return treebanks.index(treebank)
 
 
-def search_options(
-    beam_size: int | None, rounds: int | None, abilities: Abilities, name: str, probabilities: bool = False
-) -> dict[str, int]:
-    """Returns further arguments of `decode`. Raises `ValueError` for a beam or rounds that the model does not take."""
-    options = {}
-    if beam_size is not None:
-        if not abilities.beam:
-            raise ValueError(f"{name} searches without a beam: leave beam_size out")
-        options["beam_size"] = beam_size
-    if rounds is not None:
+def decoding_options(structures: Sequence[str], abilities: Abilities, name: str, **options: Any) -> dict[str, Any]:
+    """Returns the arguments of `decode`. Raises `ValueError` for a beam or rounds that the model does not take."""
+    given = {option: value for option, value in options.items() if value is not None}
+    if "beam_size" in given and not abilities.beam:
+        raise ValueError(f"{name} searches without a beam: leave beam_size out")
+    if "rounds" in given:
         if not abilities.rounds:
             raise ValueError(f"{name} does not refine its trees: leave rounds out")
-        options["num_rounds"] = rounds
-    if probabilities and abilities.column_probabilities:
-        options["column_probabilities"] = True
-    return options
+        given["num_rounds"] = given.pop("rounds")
+    if given.pop("probabilities", False) and abilities.column_probabilities:
+        given["column_probabilities"] = True
+    if abilities.optional_constituents:
+        given["constituents"] = int("constituency" in structures)  # they cost time
+    return given
 
 
 def check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, abilities: Abilities) -> None:
@@ -258,11 +259,32 @@ def parses_of(
     punctuation: str = "attach",
 ) -> list[Parse]:
     """Builds the parses of encoded sentences from the model's output."""
-    pairs = zip(encoded, sentences_of(decoded), strict=True)
-    return [
-        Parse.from_dict(assemble_parse(sentence, found, structures, abilities, punctuation))
-        for sentence, found in pairs
-    ]
+    parses = []
+    for sentence, found in zip(encoded, sentences_of(decoded), strict=True):
+        ranked = constituents_by_rank(found)
+        trees = [
+            Parse.from_dict(assemble_parse(sentence, each, structures, abilities, punctuation)) for each in ranked
+        ]
+        if abilities.optional_constituents and "constituency" in structures:
+            # The tags of constituents are columns of the dependency tree, which need not be requested.
+            kinds = ("dependency",)
+            tagger = Parse.from_dict(assemble_parse(sentence, ranked[0], kinds, abilities, punctuation))
+            constituency = [tagger.tagged(cast(ConstituencyTree, each.constituency)) for each in trees]
+            several = found["spans"].dim() == 3
+            alternatives = constituency if several else trees[0].alternatives
+            trees[0] = replace(trees[0], constituency=constituency[0], alternatives=alternatives)
+        parses.append(trees[0])
+    return parses
+
+
+def constituents_by_rank(decoded: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The output for a sentence with each of its best constituency trees; itself if it has one or none of them."""
+    if "spans" not in decoded or decoded["spans"].dim() == 2:
+        return [decoded]
+    # A sentence may have fewer trees than are asked for.
+    count = int((decoded["span_log_probs"] > float("-inf")).sum())
+    names = [name for name in decoded if name.startswith("span")]
+    return [{**decoded, **{name: decoded[name][rank] for name in names}} for rank in range(count)]
 
 
 def decode_batch(encoded: Sequence[Mapping[str, Any]], model: Any, **options) -> DecoderOutput:

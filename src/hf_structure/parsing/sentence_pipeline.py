@@ -10,7 +10,7 @@ from hf_structure.parsing.assembling import assemble_parse, sentences_of
 from hf_structure.parsing.encoding import SentenceEncoder, skipped_errors
 from hf_structure.parsing.loading import choose_tokenizer
 from hf_structure.parsing.options import MAX_WORDS
-from hf_structure.parsing.parser import check_input, choose_structures, choose_treebank, decode_batch, search_options
+from hf_structure.parsing.parser import check_input, choose_structures, choose_treebank, decode_batch, decoding_options
 from hf_structure.text.sentences import cleaned, read_plain
 
 
@@ -46,9 +46,6 @@ class SentencePipeline(Pipeline):
         max_words: int = MAX_WORDS,
         skip_long: bool = False,
         skip_empty: bool = False,
-        beam_size: int | None = None,
-        rounds: int | None = None,
-        probabilities: bool = False,
         **decoding,
     ):
         abilities = abilities_of(self.model.config)
@@ -62,11 +59,10 @@ class SentencePipeline(Pipeline):
             max_words=max_words,
             treebank_id=choose_treebank(treebank, abilities, name),
         )
-        decoding |= search_options(beam_size, rounds, abilities, name, probabilities)
         structures = choose_structures(structure or self.structure, abilities, name)
         return (
             {"encode": encode, "skipped": skipped_errors(skip_long, skip_empty)},
-            decoding,
+            decoding_options(structures, abilities, name, **decoding),
             {"structures": structures, "punctuation": punctuation},
         )
 
@@ -83,10 +79,9 @@ class SentencePipeline(Pipeline):
         indices = [index for index, sentence in enumerate(batch) if sentence is not None]
         if not indices:
             return {"encoded": encoded}
-        decoded: list[dict | None] = [None] * len(batch)
-        found = sentences_of(decode_batch([batch[index] for index in indices], self.model, **decoding))
-        for index, sentence in zip(indices, found, strict=True):
-            decoded[index] = sentence
+        sentences = sentences_of(decode_batch([batch[index] for index in indices], self.model, **decoding))
+        found = dict(zip(indices, sentences, strict=True))
+        decoded = [found.get(index) for index in range(len(batch))]
         return {"encoded": encoded, "decoded": decoded if isinstance(encoded, list) else decoded[0]}
 
     def postprocess(self, model_outputs: dict[str, Any], **options) -> dict[str, Any] | None:

@@ -22,7 +22,7 @@ from hf_structure.models.families import family_of
 from hf_structure.parsing.encoding import SentenceEncoder, encode_all, with_columns
 from hf_structure.parsing.loading import WordTokenizer, compute_device, load_parser, read_config
 from hf_structure.parsing.options import POOLING, WORD_ARRAYS
-from hf_structure.parsing.parser import decode_batch, search_options
+from hf_structure.parsing.parser import decode_batch, decoding_options
 from hf_structure.probing.attention import with_eager_attention
 from hf_structure.scoring.masked_scoring import encode_masked, special_ends
 from hf_structure.scoring.scoring import is_masked, load_language_model, word_splitter
@@ -184,10 +184,11 @@ def _read_batch(
 def _decode(encoded: list[Mapping[str, Any]], model: Any, with_arcs: bool, beam_size: int | None) -> Any:
     """Decodes sentences if the model reads its own structures, or if arc probabilities are needed; otherwise None."""
     abilities = abilities_of(model.config)
-    search = search_options(beam_size, None, abilities, type(model).__name__)
     marginals = with_arcs and abilities.marginals
+    given = {"beam_size": beam_size, "marginals": marginals}
+    options = decoding_options(("dependency",), abilities, type(model).__name__, **given)
     if marginals or abilities.initial_labels is not None or abilities.incremental:
-        return decode_batch(encoded, model, marginals=marginals, **search)
+        return decode_batch(encoded, model, **options)
     return None
 
 

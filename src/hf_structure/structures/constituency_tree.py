@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from hf_structure.algorithms.head_rules import constituents_to_heads
 from hf_structure.algorithms.trees import span_children, span_order
 from hf_structure.structures.common import (
     Drawn,
@@ -15,6 +16,7 @@ from hf_structure.structures.common import (
     freeze,
 )
 from hf_structure.text.bracket_tree import UNLABELLED, BracketTree, escape_word, known_labels
+from hf_structure.text.bracket_tree import ptb_words as spell_as_ptb
 from hf_structure.text.brackets import read_brackets
 
 if TYPE_CHECKING:
@@ -91,7 +93,7 @@ class ConstituencyTree(Drawn, Value):
         # No tree without unary chains has more than n - 1 constituents, and only a binary one has as many.
         return len(long) == len(self.spans) == max(len(self.words) - 1, 0)
 
-    def to_brackets(self) -> str:
+    def to_brackets(self, ptb_words: bool = False) -> str:
         """
         Formats the tree as one line of Penn Treebank brackets, without a line break:
         `(S (NP (DT the) (NN dog)) (VP ...))`.
@@ -99,6 +101,11 @@ class ConstituencyTree(Drawn, Value):
         Unknown or empty labels and tags are written as `X`. Round brackets in words become `-LRB-` and `-RRB-`, and
         round brackets again on reading. A word `-LRB-`, as in text made from the Penn Treebank, is left unchanged, so
         it is read as a bracket.
+
+        Args:
+            ptb_words (`bool`, defaults to `False`):
+                Spells all words as that treebank does: also `-LSB-` and `-LCB-`, quotes, slashes and dashes, see
+                [`~hf_structure.text.bracket_tree.ptb_words`].
 
         Returns:
             `str`: brackets as EVALB and nltk read them; an empty string for a tree without words.
@@ -110,7 +117,8 @@ class ConstituencyTree(Drawn, Value):
             for number, text in enumerate(texts, start=1):
                 if re.search(r"[\s\0]", text) or (kind == "word" and not text):
                     raise ValueError(f"{kind} {number} cannot stand in brackets: {text!r}")
-        return str(self._brackets(UNLABELLED)) if self.words else ""
+        tree = replace(self, words=spell_as_ptb(self.words, self.tags)) if ptb_words else self
+        return str(tree._brackets(UNLABELLED)) if self.words else ""
 
     @classmethod
     def from_brackets(cls, brackets: str | BracketTree, functions: bool = False) -> "ConstituencyTree":
@@ -141,6 +149,15 @@ class ConstituencyTree(Drawn, Value):
         words, tags = zip(*tree.leaves(), strict=True)
         labels = [label for _, _, label in spans]
         return cls(words, [(start, end) for start, end, _ in spans], known_labels(labels), known_labels(tags))
+
+    def to_heads(self) -> list[int]:
+        """
+        Reads the head of every word (words from 1; 0 for the root) off the labelled constituents of an English
+        sentence, by [`~hf_structure.algorithms.head_rules`]. Raises `ValueError` for a tree without labels or tags.
+        """
+        if self.tags is None or (self.labels is None and self.spans):
+            raise ValueError("head rules need labels of constituents and tags of words")
+        return constituents_to_heads(self.spans, self.labels or (), self.tags, self.words)
 
     def to_nltk(self) -> "nltk.Tree":
         """

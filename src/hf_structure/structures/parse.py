@@ -46,8 +46,9 @@ class Parse(Drawn, Value, TreeOfWords):
             Over the same words as `dependency`.
         graph (`DependencyGraph`, *optional*):
             Instead of trees.
-        alternatives (`Sequence[DependencyTree]` or `Sequence[DependencyGraph]`):
-            The k best trees or graphs, best first (the first is `dependency` or `graph`); empty unless requested.
+        alternatives (`Sequence[DependencyTree]`, `Sequence[ConstituencyTree]` or `Sequence[DependencyGraph]`):
+            The k best trees or graphs, best first (the first is `dependency`, `constituency` or `graph`); empty unless
+            requested. In a parse of both trees, dependency trees.
         marginals (nested sequences or array of shape `(n, n + 1)`, *optional*):
             `marginals[i][h]` is the probability that word `h` (0 = root) is a head of word `i + 1`, for the `n` words
             of `dependency` or `graph`. Kept as nested tuples; `numpy.array(parse.marginals)` makes an array of them.
@@ -81,7 +82,7 @@ class Parse(Drawn, Value, TreeOfWords):
     dependency: DependencyTree | None = None
     constituency: ConstituencyTree | None = None
     graph: DependencyGraph | None = None
-    alternatives: Sequence[DependencyTree] | Sequence[DependencyGraph] = ()
+    alternatives: Sequence[DependencyTree] | Sequence[ConstituencyTree] | Sequence[DependencyGraph] = ()
     marginals: Sequence[Sequence[float]] | None = None
     distances: SyntacticDistances | None = None
     text: str | None = field(default=None, compare=False)
@@ -126,8 +127,8 @@ class Parse(Drawn, Value, TreeOfWords):
         # Lines in JSON; a sentence in a dictionary of fields.
         if isinstance(source := values.get("source"), str):
             values["source"] = parse_sentence(list(enumerate(source.rstrip("\n").split("\n"), start=1)), "source")
-        kind = DependencyGraph if values.get("graph") is not None else DependencyTree
-        values["alternatives"] = [kind.from_dict(structure) for structure in values.get("alternatives", ())]
+        kinds = [_PARTS[name] for name in ("graph", "dependency", "constituency") if values.get(name) is not None]
+        values["alternatives"] = [kinds[0].from_dict(structure) for structure in values.get("alternatives", ())]
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
@@ -243,7 +244,7 @@ class Parse(Drawn, Value, TreeOfWords):
         Converts the constituency tree, tagged as in `to_brackets`, or else the dependency tree to nltk's. Raises
         `ImportError` without nltk.
         """
-        return (self._dependency() if self.constituency is None else self._tagged(self.constituency)).to_nltk()
+        return (self._dependency() if self.constituency is None else self.tagged(self.constituency)).to_nltk()
 
     def to_spacy(self, vocab: "Vocab | str" = "en") -> "Doc":
         """Converts the dependency tree by `DependencyTree.to_spacy`, with the white space of the text."""
@@ -257,14 +258,14 @@ class Parse(Drawn, Value, TreeOfWords):
             raise ValueError("this parse has no dependency graph")
         return self.graph.to_sdp(id, lemmas, pos)
 
-    def to_brackets(self) -> str:
+    def to_brackets(self, ptb_words: bool = False) -> str:
         """
         Formats the constituency tree by `ConstituencyTree.to_brackets`. A tree without tags of its own gets the parts
         of speech of the dependency tree, if known.
         """
         if self.constituency is None:
             raise ValueError("this parse has no constituency tree")
-        return self._tagged(self.constituency).to_brackets()
+        return self.tagged(self.constituency).to_brackets(ptb_words)
 
     def to_tikz(self, standalone: bool = False) -> str:
         """
@@ -293,7 +294,7 @@ class Parse(Drawn, Value, TreeOfWords):
         if tree is None or constituents is None:
             return self._shown()[0].to_svg(tags, width)
         if tags is None:
-            tags = self._tagged(constituents).tags
+            tags = self.tagged(constituents).tags
         return parse_svg(
             tree.words,
             tree.heads,
@@ -357,8 +358,8 @@ class Parse(Drawn, Value, TreeOfWords):
             raise ValueError("this parse has no tree and no graph")
         return structures
 
-    def _tagged(self, tree: ConstituencyTree) -> ConstituencyTree:
-        """The constituency tree, with the tags of the dependency tree if it has none."""
+    def tagged(self, tree: ConstituencyTree) -> ConstituencyTree:
+        """A constituency tree of these words, with the tags of the dependency tree if it has none."""
         if tree.tags is not None or self.dependency is None:
             return tree
         # Labels and tags of constituency treebanks belong together.

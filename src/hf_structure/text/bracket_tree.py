@@ -11,7 +11,13 @@ UNLABELLED = "X"  # for an unknown label or tag, because brackets require one
 # Not at the first character: a label that begins with a hyphen does not become empty.
 _FUNCTION = re.compile(r"(?<=.)[-=|].*")
 _BRACKETS = {"LRB": "(", "RRB": ")", "LCB": "{", "RCB": "}", "LSB": "[", "RSB": "]"}
+_NAMES = {bracket: f"-{name}-" for name, bracket in _BRACKETS.items()}
 _TO_ESCAPE = re.compile(r"(\\*)(?:([()])|-(?=[LR][RCS]B[()]))")
+_ALL_TO_ESCAPE = re.compile(r"(\\*)(?:([][(){}])|-(?=[LR][RCS]B[][(){}]))")
+_QUOTES = ("``", "''")
+_PTB_CHARACTERS = str.maketrans(
+    {"/": r"\/", "*": r"\*", "“": "``", "”": "''", "‘": "`", "’": "'", "–": "--", "—": "--", "…": "..."}
+)
 _ESCAPED = re.compile(r"((?:\\\\)*)(?:-([LR][RCS]B)-|\\-(?=[LR][RCS]B-))|\\([/*])")
 
 
@@ -119,10 +125,30 @@ def escape_word(word: str) -> str:
     return _TO_ESCAPE.sub(_escape, word) if "(" in word or ")" in word else word
 
 
+def ptb_words(words: Sequence[str], tags: Sequence[str] | None = None) -> list[str]:
+    r"""
+    Spells words as the Penn Treebank does: all brackets by their names (`[` -> `-LSB-`), `\/` and `\*`, quotes as
+    two backticks and two apostrophes, `--` and `...`. [`unescape_word`] restores brackets, slashes and stars.
+
+    A straight quote opens or closes as its tag says (two backticks, or two apostrophes); others open and close in
+    turn.
+    """
+    spelled = []
+    opens = True
+    for word, tag in zip(words, tags or [""] * len(words), strict=True):
+        if word == '"':
+            opens = tag == "``" if tag in _QUOTES else opens
+            spelled.append("``" if opens else "''")
+            opens = not opens
+        else:
+            spelled.append(_ALL_TO_ESCAPE.sub(_escape, word).translate(_PTB_CHARACTERS))
+    return spelled
+
+
 def _escape(match: re.Match) -> str:
     """Names a bracket, or puts a backslash before a hyphen that would turn the next bracket into a name (`-LRB(`)."""
     slashes, bracket = match.groups()
-    return 2 * slashes + ({"(": "-LRB-", ")": "-RRB-"}[bracket] if bracket else r"\-")
+    return 2 * slashes + (_NAMES[bracket] if bracket else r"\-")
 
 
 def unescape_word(word: str) -> str:

@@ -5,8 +5,6 @@ Shapes: B sentences, n words of the longest, D hidden_size, S = n (n + 1) / 2 sp
 constituents (unary chains), H constituent_size, m constituents of the longest tree.
 """
 
-from typing import NamedTuple
-
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
@@ -19,17 +17,9 @@ from hf_structure.algorithms.chart import (
     span_index,
 )
 from hf_structure.algorithms.cky import best_constituents
+from hf_structure.models.modeling_outputs import DecoderOutput
 from hf_structure.models.rng_transformer.configuration_rng_transformer import CHAIN, RNGTransformerConfig
 from hf_structure.modules.dropout import Dropout
-
-
-class ConstituencyTrees(NamedTuple):
-    """The best trees of a batch of sentences. Constituents are outermost first; each of a unary chain has its own."""
-
-    spans: torch.Tensor  # (B, m, 2): half-open, in words from 0; -1 for padding
-    labels: torch.Tensor  # (B, m): ids of `config.span_labels`; -1 for padding
-    probs: torch.Tensor  # (B, m): of each constituent, over all trees; 0 for padding
-    log_probs: torch.Tensor  # (B,): of the trees
 
 
 class RNGTransformerConstituents(nn.Module):
@@ -74,28 +64,29 @@ class RNGTransformerConstituents(nn.Module):
         labels = gold_labels(constituents[rows], scores.shape[1])
         return -chart_log_prob(scores, labels, lengths[rows]).sum().to(scores.dtype)
 
-    def decode(self, vectors: torch.Tensor, lengths: torch.Tensor) -> ConstituencyTrees:
-        """The best tree of each sentence, with exact probabilities, from vectors `(B, n + 1, D)`."""
+    def decode(self, vectors: torch.Tensor, lengths: torch.Tensor, k: int = 1) -> DecoderOutput:
+        """The `k` best trees of each sentence, with exact probabilities, from vectors `(B, n + 1, D)`."""
         scores = self(vectors, lengths)
-        best = best_constituents(scores, lengths)
+        best = best_constituents(scores, lengths, k)
         log_partition, marginals = chart_sums(scores, lengths)
-        log_probs = best.scores[:, 0] - log_partition
-        n = int(lengths.max())
-        sentences = []
-        for row, (spans, labels) in enumerate(zip(best.spans[:, 0].tolist(), best.labels[:, 0].tolist(), strict=True)):
+        n = num_words(scores.shape[1])
+        trees = []
+        pairs = zip(best.spans.flatten(0, 1).tolist(), best.labels.flatten(0, 1).tolist(), strict=True)
+        for row, (spans, labels) in enumerate(pairs):
             tree = []
             for (start, end), chain in zip(spans, labels, strict=True):
                 if start >= 0:
-                    probability = marginals[row, span_index(start, end, n), chain].item()
+                    probability = marginals[row // k, span_index(start, end, n), chain].item()
                     tree += [(start, end, label, probability) for label in self.chains[chain]]
-            sentences.append(torch.tensor(tree, dtype=torch.float64).view(-1, 4))  # (m, 4)
-        padded = pad_sequence(sentences, batch_first=True, padding_value=-1).to(scores.device)  # (B, m, 4)
-        spans, labels, probs = padded.split([2, 1, 1], dim=2)
-        return ConstituencyTrees(
-            spans.long(),
-            labels.squeeze(2).long(),
-            probs.squeeze(2).clamp(0, 1).float(),
-            log_probs.clamp(max=0).float(),
+            trees.append(torch.tensor(tree, dtype=torch.float64).view(-1, 4))  # (m, 4)
+        padded = pad_sequence(trees, batch_first=True, padding_value=-1).to(scores.device)  # (B k, m, 4)
+        shape = (len(scores), k) if k > 1 else (len(scores),)
+        spans, labels, probs = padded.unflatten(0, shape).split([2, 1, 1], dim=-1)
+        return DecoderOutput(
+            spans=spans.long(),
+            span_labels=labels.squeeze(-1).long(),
+            span_probs=probs.squeeze(-1).clamp(0, 1).float(),
+            span_log_probs=(best.scores - log_partition.unsqueeze(1)).clamp(max=0).float().view(shape),
         )
 
 

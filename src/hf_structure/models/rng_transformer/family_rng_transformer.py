@@ -8,7 +8,10 @@ FAMILY = Family(
     config_class="configuration_rng_transformer.RNGTransformerConfig",
     classes={
         "modeling_rng_transformer.RNGTransformerModel": ("AutoModel",),
-        "modeling_rng_transformer.RNGTransformerForParsing": ("AutoModelForDependencyParsing",),
+        "modeling_rng_transformer.RNGTransformerForParsing": (
+            "AutoModelForDependencyParsing",
+            "AutoModelForConstituencyParsing",
+        ),
     },
     title="Recursive Non-autoregressive Graph-to-Graph Transformer: a dependency parser that refines its trees",
     citation=(

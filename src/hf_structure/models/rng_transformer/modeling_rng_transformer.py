@@ -281,7 +281,7 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         k: int = 1,
         marginals: bool = False,
         num_rounds: int | None = None,
-        constituents: bool = True,
+        constituents: int = 1,
         column_probabilities: bool = False,
     ) -> DecoderOutput:
         """
@@ -294,7 +294,7 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
             k (`int`): Number of trees, best first. The last round gives them; each has its best labels.
             marginals (`bool`): Add arc marginals over all trees with one root, from the last round.
             num_rounds (`int`, *optional*): Largest number of rounds, by default `config.num_rounds`.
-            constituents (`bool`): Add the best constituency tree, if the model predicts constituents.
+            constituents (`int`): Number of constituency trees, best first, if the model predicts them; 0 for none.
             column_probabilities (`bool`): Add the probabilities of the columns' values.
 
         Raises:
@@ -317,8 +317,8 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
             output.marginals = self.arc_marginals(scores.arcs, sentences.lengths)
         output.columns |= self.best_columns(sentences, scores.vectors, output.heads >= 0, column_probabilities)
         if self.constituents is not None and constituents:
-            best = self.constituents.decode(scores.vectors, sentences.lengths)
-            output.spans, output.span_labels, output.span_probs, output.span_log_probs = best
+            best = self.constituents.decode(scores.vectors, sentences.lengths, int(constituents))
+            output = DecoderOutput(**output, **best)
         return output
 
     def _with_labels(self, scores: Scores, trees: list[Any]) -> Any:
