@@ -16,6 +16,7 @@ from hf_structure.cli.main import main
 from hf_structure.hub import locating
 from hf_structure.hub.bundled import models_of_packages
 from hf_structure.hub.locating import PACKAGES, installed_models, package_problems, resolve_model
+from hf_structure.hub.publishing import prepare
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "model-packages.md"
@@ -59,6 +60,14 @@ def further(tmp_path) -> list[Path]:
     shutil.copy(FURTHER / "pyproject.toml", model)
     shutil.copy(FURTHER / "LICENSE-MODEL", model)
     return [model]
+
+
+def test_further_model_is_a_repository_too(further):
+    for folder in further:
+        (folder / "build").mkdir()  # as pip leaves it
+        files = prepare(folder, "org/model", license="mit").files
+        assert {"config.json", "model.safetensors", "LICENSE-MODEL"} <= {*files}
+        assert not {"pyproject.toml", "build"} & {*files}
 
 
 @pytest.mark.slow
