@@ -6,7 +6,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 # Where compiled files are forbidden, every process would compile all that it imports: ten seconds.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo space docs docs-publish tutorials test test-slow test-gpu test-newest test-oldest fuzz lint release-check clean
+.PHONY: demo space docs docs-publish tutorials test test-slow test-gpu test-newest test-oldest fuzz lint release \
+	release-check clean
 
 # Installs the package and shows what it does.
 demo: $(VENV)/installed
@@ -80,6 +81,12 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --project pyproject.toml --pythonpath $(BIN)/python
+
+# Builds into dist/: the sdist, the wheel, and a wheel for each model of model_cards/.
+release:
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) build
+	$(BIN)/python .ci/release.py
 
 # What a release must pass; see "A release" in CONTRIBUTING.md. The archives are left in dist/.
 release-check: $(VENV)/installed-docs docs test-newest

@@ -10,26 +10,26 @@ import configparser
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 import venv
 from pathlib import Path
 
 from rattler_build import RattlerBuildError, Stage0Recipe
+from release import DIST, MODELS, ROOT, build
 
-ROOT = Path(__file__).parents[1]
-DIST = ROOT / "dist"
 LARGEST = 95e6  # bytes of an archive; indexes refuse more than 100 MiB
+LARGEST_MODEL = 98e6  # bytes of the wheel of a further model, which need not grow
 VERSIONS = {  # where the version stands
     "src/hf_structure/version.py": r'__version__ = "(.+)"',
     "CITATION.cff": r"^version: (.+)$",
     "CHANGELOG.md": r"^## (.+)$",
     ".ci/conda/recipe.yaml": r'^  version: "(.+)"$',
 }
-APART = "model_cards/rngt-multilingual/"  # a model that is too large for an archive
+APART = re.compile("model_cards/[^/]+/")  # further models: each has a wheel of its own
 MADE = {"PKG-INFO"}  # files of an sdist that are not in the repository, beside its egg-info
 README = "tests/docs/test_documents.py::test_document_runs[README.md]"
 
@@ -74,18 +74,11 @@ def conda_recipe() -> list[str]:
     return []
 
 
-def build(folder: Path) -> list[Path]:
-    """An sdist, and the wheel that is built from it."""
-    passes(sys.executable, "-m", "build", "--outdir", folder)
-    return sorted(folder.iterdir())
-
-
 def archives() -> list[str]:
     """Builds them twice. Problems of their sizes, contents and metadata."""
-    shutil.rmtree(DIST, ignore_errors=True)
     files = build(DIST)
-    if len(files) != 2:
-        return ["the archives could not be built"]
+    if len(files) != 2 + len(MODELS):
+        return [f"of the sdist, the wheel and the wheels of {len(MODELS)} models, not all could be built"]
     problems = []
     with tempfile.TemporaryDirectory() as folder:
         for file, again in zip(files, build(Path(folder)), strict=True):
@@ -93,9 +86,11 @@ def archives() -> list[str]:
                 problems.append(f"{file.name} is another one when it is built again")
     for file in files:
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        print(f"{file.name}: {file.stat().st_size / 1e6:.1f} MB, SHA-256 {digest}")
-        if file.stat().st_size > LARGEST:
-            problems.append(f"{file.name} has {file.stat().st_size / 1e6:.1f} MB, more than {LARGEST / 1e6:.0f}")
+        size = file.stat().st_size
+        largest = LARGEST if file.name.startswith("hf_structure-") else LARGEST_MODEL
+        print(f"{file.name}: {size / 1e6:.1f} MB, SHA-256 {digest}")
+        if size > largest:
+            problems.append(f"{file.name} has {size / 1e6:.1f} MB, more than {largest / 1e6:.0f}")
     if not passes(sys.executable, "-m", "twine", "check", "--strict", *files):
         problems.append("twine finds faults in the metadata")
     if not passes(sys.executable, "-m", "check_wheel_contents", *DIST.glob("*.whl")):
@@ -108,17 +103,17 @@ def differences(sdist: Path) -> list[str]:
     with tarfile.open(sdist) as archive:
         packed = {member.name.partition("/")[2] for member in archive if member.isfile()}
     packed = {name for name in packed if name not in MADE and ".egg-info/" not in name}
-    tracked = {name for name in output("git", "ls-files").splitlines() if not name.startswith(APART)}
+    tracked = {name for name in output("git", "ls-files").splitlines() if not APART.match(name)}
     found = [f"{sdist.name} lacks {name}" for name in sorted(tracked - packed)]
     return found + [f"{sdist.name} has {name}, which is not in the repository" for name in sorted(packed - tracked)]
 
 
 def new_environment() -> list[str]:
-    """Installs the wheel without constraints, and runs the README there."""
+    """Installs the wheel without constraints, runs the README there, and adds the wheels of further models."""
     folder = ROOT / ".venv-release"
     venv.create(folder, clear=True, with_pip=True)
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
-    [wheel] = DIST.glob("*.whl")
+    [wheel] = DIST.glob("hf_structure-*.whl")
     if not passes(python, "-m", "pip", "install", "--quiet", f"{wheel}[test]"):
         return ["the wheel cannot be installed"]
     problems = []
@@ -127,7 +122,28 @@ def new_environment() -> list[str]:
         problems.append("the README does not run with the installed wheel")
     if not passes(python.with_name("hf-structure"), "train", "mlm", "--help", OMP_NUM_THREADS="1"):
         problems.append("the installed wheel cannot train")
+    return problems + further_models(python)
+
+
+def further_models(python: Path) -> list[str]:
+    """Installs the wheels of further models where the package is. Problems of each, before and afterwards."""
+    problems = []
+    for model in MODELS:
+        package = tomllib.loads((model / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"]
+        [wheel] = DIST.glob(f"{package.replace('-', '_')}-*.whl")
+        if f"pip install {package}" not in parse(python, model.name).stderr:
+            problems.append(f"without {wheel.name}, no message says that it is missing")
+        if not passes(python, "-m", "pip", "install", "--quiet", wheel):
+            problems.append(f"{wheel.name} cannot be installed")
+        elif "root" not in parse(python, model.name).stdout:
+            problems.append(f"with {wheel.name}, {model.name} does not parse")
     return problems
+
+
+def parse(python: Path, model: str) -> subprocess.CompletedProcess:
+    command = [python.with_name("hf-structure"), "parse", "--model", model, "--format", "conllu"]
+    print("$", *command, flush=True)
+    return subprocess.run(command, input="It works.", capture_output=True, text=True)
 
 
 def main() -> None:

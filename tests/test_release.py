@@ -4,20 +4,23 @@ import configparser
 import os
 import re
 import runpy
+import tomllib
 from pathlib import Path
 
 import pytest
 import setuptools
 import yaml
 
-from hf_structure.hub.locating import CHECKPOINTS
+from hf_structure.hub.locating import CHECKPOINTS, GROUP, PACKAGES
 from hf_structure.version import __version__
 
 ROOT = Path(__file__).parents[1]
 RECIPE = ROOT / ".ci/conda/recipe.yaml"
 CONDA_NAMES = {"torch": "pytorch"}  # else those of the index
 LARGEST = 95e6  # bytes of a wheel; indexes take 100 MiB
+LARGEST_MODEL = 98e6  # bytes of the wheel of a further model
 PACKED = 0.93  # share of their bytes that float16 weights have in a wheel
+FURTHER = sorted(config.parent for config in ROOT.glob("model_cards/*/config.json"))
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +62,30 @@ def test_readme_is_short():
 def test_wheel_stays_below_the_limit_of_indexes():
     size = sum(file.stat().st_size for file in CHECKPOINTS.rglob("*") if file.is_file())
     assert PACKED * size <= LARGEST, f"with {size / 1e6:.1f} MB of checkpoints, the wheel would be too large"
+
+
+@pytest.mark.skipif(not FURTHER, reason="not in archives: the models are too large")
+def test_further_models_are_known():
+    assert {*PACKAGES} == {folder.name for folder in FURTHER}
+
+
+@pytest.mark.parametrize("folder", FURTHER, ids=[folder.name for folder in FURTHER])
+def test_further_model_is_a_package(folder):
+    """`make release` builds it."""
+    described = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))
+    project = described["project"]
+    options = described["tool"]["setuptools"]
+    package = PACKAGES[folder.name]
+    module = package.replace("-", "_")
+    assert project["name"] == package
+    assert project["dependencies"] == ["hf_structure"]
+    assert list(project["entry-points"][GROUP].values()) == [module]
+    assert options["package-dir"] == {f"{module}.{folder.name}": "."}
+    assert options["packages"] == [f"{module}.{folder.name}"]
+    packed = {file for pattern in options["package-data"]["*"] for file in folder.glob(pattern)}
+    assert packed | {folder / "pyproject.toml"} == {file for file in folder.iterdir() if file.is_file()}
+    assert {folder / name for name in (*project["license-files"], "README.md", "config.json")} <= packed
+    assert PACKED * sum(file.stat().st_size for file in packed) <= LARGEST_MODEL
 
 
 def test_version_is_the_same_everywhere():

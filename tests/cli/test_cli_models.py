@@ -14,7 +14,9 @@ def test_table(run):
 
 
 def test_model_that_is_too_large(run):
-    assert "model_cards/rngt-multilingual in a clone" in run("models")
+    assert "\nNot installed:\n  rngt-multilingual: pip install ./model_cards/rngt-multilingual in a clone" in run(
+        "models"
+    )
 
 
 def test_json(run):

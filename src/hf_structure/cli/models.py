@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from hf_structure.cli.common import add_command, number_cell, print_table
-from hf_structure.hub.locating import IN_CLONES
+from hf_structure.hub.locating import not_installed, package_problems
 from hf_structure.parsing.options import DEFAULT_PARSER, DEFAULT_SCORER
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ def run_models(options: argparse.Namespace) -> None:
     print("Scores, on test data:")
     for data in dict.fromkeys(model.data for model in models if model.scores):
         print(f"  {', '.join(model.name for model in models if model.data == data)}: {data}")
-    missing = {name: folder for name, folder in IN_CLONES.items() if name not in {model.name for model in models}}
-    if missing:
-        print("\nToo large for the package:")
-    for name, folder in missing.items():
-        print(f"  {name}: {folder} in a clone, or its name on the Hub once its owner has published it")
+    missing = [f"{name}: {command}" for name, command in not_installed().items()]
+    for title, lines in (("Not installed:", missing), ("Problems of packages:", package_problems())):
+        if lines:
+            print()
+            print("\n  ".join([title, *lines]))
 
 
 def _row(model: "BundledModel") -> list[str]:

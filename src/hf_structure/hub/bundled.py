@@ -1,5 +1,6 @@
 """The models that come with this and other installed packages, described by their cards."""
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,8 @@ from typing import Any
 from huggingface_hub import ModelCard, ModelCardData
 
 from hf_structure.hub.locating import CHECKPOINTS, installed_models, short_names
+
+logger = logging.getLogger(__name__)
 
 GIVES = {  # by tags of cards
     "dependency-parsing": "dependency trees",
@@ -39,24 +42,41 @@ def bundled_models() -> list[BundledModel]:
 
 
 def models_of_packages() -> list[BundledModel]:
-    """Describes the models of [`installed_models`]. Their cards may lack any of this, or may not exist."""
-    return [_read(folder) for folder in installed_models().values()]
+    """
+    Describes the models of [`installed_models`]. Their cards may lack any of this, or may not exist; invalid ones are
+    ignored with a warning.
+    """
+    return [_read_of_package(folder) for folder in installed_models().values()]
+
+
+def _read_of_package(folder: Path) -> BundledModel:
+    try:
+        return _read(folder)
+    # Others write these cards; one with mistakes does not hide the other models.
+    except Exception as error:
+        reason = str(error).split("\n")[0]
+        logger.warning("%s is ignored, because it is no valid model card: %s", folder / "README.md", reason)
+        return _describe(folder, ModelCardData())
 
 
 def _read(folder: Path) -> BundledModel:
     card = folder / "README.md"
-    data: Any = ModelCard.load(card, ignore_metadata_errors=True).data if card.is_file() else ModelCardData()
-    results = data.eval_results or []
+    data = ModelCard.load(card, ignore_metadata_errors=True).data if card.is_file() else ModelCardData()
+    return _describe(folder, data)
+
+
+def _describe(folder: Path, data: Any) -> BundledModel:
     tags = data.tags or []
+    results = [result for result in data.eval_results or [] if isinstance(result.metric_value, (int, float))]
     speeds = [result.metric_value for result in results if result.metric_type == SPEED]
     scored = [result for result in results if result.metric_type != SPEED]
     return BundledModel(
         name=folder.name,
         gives=[GIVES[tag] for tag in tags if tag in GIVES],
         needs_treebank="grammar-induction" not in tags,
-        megabytes=round(sum(file.stat().st_size for file in folder.iterdir()) / 1e6, 1),
-        license=data.license or "unknown",
-        data=f"{scored[0].dataset_name}, {scored[0].dataset_split}" if scored else "",
-        scores={result.metric_name: result.metric_value for result in scored},
+        megabytes=round(sum(file.stat().st_size for file in folder.iterdir() if file.is_file()) / 1e6, 1),
+        license=str(data.license or "unknown"),
+        data=", ".join(filter(None, (scored[0].dataset_name, scored[0].dataset_split))) if scored else "",
+        scores={result.metric_name or result.metric_type: result.metric_value for result in scored},
         words_per_second=speeds[0] if speeds else None,
     )

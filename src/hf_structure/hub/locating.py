@@ -1,8 +1,9 @@
 """Sources of models: package data, installed packages, folders, the Hub."""
 
 import json
+from collections import defaultdict
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from hf_structure.hub.suggestions import did_you_mean
 CHECKPOINTS = Path(__file__).parents[1] / "checkpoints"
 
 GROUP = "hf_structure.models"  # entry points of packages that contain models
-IN_CLONES = {"rngt-multilingual": "model_cards/rngt-multilingual"}  # models that are too large for the package
+PACKAGES = {"rngt-multilingual": "hf-structure-multilingual"}  # of further models, whose sources are in model_cards/
 
 FILES = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]  # of a model and its tokenizer
 PICKLES = "pytorch_model*.bin"  # weights of old repositories; transformers reads them as tensors only
@@ -24,20 +25,74 @@ def short_names() -> list[str]:
     return sorted(config.parent.name for config in CHECKPOINTS.glob("*/config.json"))
 
 
-@cache  # Finding all packages takes longer than parsing a sentence.
 def installed_models() -> dict[str, Path]:
     """
     Maps the names of models in other installed packages to their folders. Such a package has an entry point in the
-    group `hf_structure.models`, which names a package whose folder contains model folders.
+    group `hf_structure.models`, which names a package whose folder contains model folders. Names that several packages
+    use are left out.
     """
-    found: dict[str, Path] = {}
+    models, _ = _search_packages()
+    return {name: next(iter(folders)) for name, folders in models.items() if len(folders) == 1}
+
+
+def package_problems() -> list[str]:
+    """Returns a line for each package that cannot be read, and for each of its models that cannot be used by name."""
+    models, unread = _search_packages()
+    problems = [*unread]
+    bundled = short_names()
+    for name, folders in models.items():
+        if name in bundled:
+            where = " or ".join(map(str, folders))
+            problems.append(f"{name} in {where} is not used: hf_structure has a model of this name; give the folder")
+        elif len(folders) > 1:
+            problems.append(_conflict(name, folders))
+    return problems
+
+
+def not_installed() -> dict[str, str]:
+    """Maps the names of known models that are not installed to the commands that install them."""
+    return {
+        name: f"pip install ./model_cards/{name} in a clone, or pip install {package} once it is on an index"
+        for name, package in PACKAGES.items()
+        if name not in _search_packages()[0]
+    }
+
+
+@cache  # Finding all packages takes longer than parsing a sentence.
+def _search_packages() -> tuple[dict[str, dict[Path, str]], list[str]]:
+    """Returns the folders of each model name, with their packages, and a line for each entry point without models."""
+    models: dict[str, dict[Path, str]] = defaultdict(dict)
+    problems: list[str] = []
     for entry in sorted(entry_points(group=GROUP)):
-        # The package is found, but not imported; one that is broken affects nothing else.
-        spec = find_spec(entry.module.partition(".")[0])
-        for root in (spec and spec.submodule_search_locations) or ():
-            folder = Path(root, *entry.module.split(".")[1:])
-            found |= {config.parent.name: config.parent for config in sorted(folder.glob("*/config.json"))}
-    return found
+        package = entry.dist.name if entry.dist else entry.name
+        try:
+            folders = _model_folders(entry)
+        # A finder of a package may raise anything; the other packages are still read.
+        except Exception as error:
+            command = f"pip install --force-reinstall {package}, or pip uninstall {package}"
+            problems.append(f"{package}, entry point {entry.name} = {entry.value}: {error} ({command})")
+            continue
+        for folder in folders:
+            models[folder.name][folder] = package
+    return dict(sorted(models.items())), problems
+
+
+def _model_folders(entry: EntryPoint) -> list[Path]:
+    """Finds the model folders of an entry point without importing its package."""
+    name, *inner = entry.value.split(".")
+    spec = find_spec(name)
+    if spec is None:
+        raise ValueError(f"there is no package {name}")
+    roots = [Path(root, *inner) for root in spec.submodule_search_locations or ()]
+    folders = sorted(config.parent for root in roots for config in root.glob("*/config.json"))
+    if not folders:
+        raise ValueError(f"there is no folder with a config.json in {' or '.join(map(str, roots)) or name}")
+    return folders
+
+
+def _conflict(name: str, folders: dict[Path, str]) -> str:
+    packages = ", ".join(f"{package} ({folder})" for folder, package in folders.items())
+    return f"several packages have a model {name}: {packages}; uninstall all but one, or give a folder"
 
 
 def resolve_model(name: str | Path, revision: str | None = None, trust_remote_code: bool = False) -> str:
@@ -60,19 +115,19 @@ def resolve_model(name: str | Path, revision: str | None = None, trust_remote_co
     if name in short_names():
         _check_no_revision(name, revision, "comes with the package")
         return str(CHECKPOINTS / name)
-    if name in installed_models():
+    models, _ = _search_packages()
+    if name in models:
         _check_no_revision(name, revision, "comes with an installed package")
+        if len(models[name]) > 1:
+            raise ValueError(_conflict(name, models[name]))
         return str(installed_models()[name])
     if name and Path(name).is_dir():
         _check_no_revision(name, revision, "is a folder")
         if not (Path(name) / "config.json").is_file():
             raise ValueError(f"{name} is a folder, but holds no model: there is no config.json in it")
         return name
-    if name in IN_CLONES:
-        raise ValueError(
-            f"{name} is too large for the package: give {IN_CLONES[name]} in a clone, install a package that brings "
-            "it, or give its name on the Hub once its owner has published it"
-        )
+    if name in not_installed():
+        raise ValueError(f"{name} is not installed: {not_installed()[name]}")
     repository, at, commit = name.partition("@")
     if at and revision:
         raise ValueError(f"{name!r} names a revision, and revision={revision!r} another one: leave one of them out")
@@ -135,10 +190,11 @@ def _message(name: str, revision: str, error: Exception) -> str:
     """Explains the error of a repository in one line."""
     found = ", ".join(short_names()) or "none"
     others = f" or another ({', '.join(installed_models())})" if installed_models() else ""
-    suggestion = did_you_mean(name, {*short_names(), *installed_models(), *IN_CLONES})
+    suggestion = did_you_mean(name, {*short_names(), *installed_models(), *PACKAGES})
+    unread = "".join(f"; {problem}" for problem in package_problems())
     return (
         f"no model {name!r}{suggestion}: it is neither a model of this package ({found}){others} nor a folder, and "
-        f"the Hub has none: {_reason(revision, error)}"
+        f"the Hub has none: {_reason(revision, error)}{unread}"
     )
 
 

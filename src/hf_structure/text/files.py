@@ -134,10 +134,10 @@ def plain_path(path: str | os.PathLike) -> Path:
 class _Decompressed(io.RawIOBase):
     """The content of a compressed file."""
 
-    def __init__(self, path: str | os.PathLike, compression: Compression):
-        self.file = _open_plain(path)
+    def __init__(self, file: Any, path: str | os.PathLike, compression: Compression):
+        self.file = file
         self.name = path
-        self._content = compression.reader(self.file)
+        self._content = compression.reader(file)
 
     def readable(self) -> bool:
         return True
@@ -170,7 +170,8 @@ def open_input(path: str | os.PathLike) -> io.BufferedReader:
     compression = compression_of(path)
     if compression is None and not is_address(path):
         return open(path, "rb")
-    return io.BufferedReader(_open_plain(path) if compression is None else _Decompressed(path, compression), _BUFFER)
+    file = _open_plain(path)
+    return io.BufferedReader(file if compression is None else _Decompressed(file, path, compression), _BUFFER)
 
 
 def is_address(path: str | os.PathLike) -> bool:
