@@ -13,7 +13,6 @@ from hf_structure.drawing.html import picture, rank_title
 from hf_structure.hub.locating import installed_models, short_names
 from hf_structure.models.abilities import abilities_of
 from hf_structure.parsing.loading import load_parser
-from hf_structure.parsing.options import DEFAULT_PARSER as DEFAULT
 from hf_structure.structures import DependencyGraph, DependencyTree, Parse
 from hf_structure.text.sentences import SentenceError
 
@@ -46,7 +45,7 @@ class Analysis:
         header (`list[str]`): `HEADER`, and what else the model gives of words.
         rows (`list[list[str]]`): Of the `header`, one for each word, or for each arc of a graph. Words of several
             sentences are numbered `1.1`, `1.2`, ..., `2.1`.
-        heat_map (`Figure`, *optional*): Probabilities of all heads of the first sentence; None if it is too long.
+        heat_map (`Figure`, *optional*): Probabilities of all heads of the first sentence, see [`heat_map`].
         downloads (`str`): HTML of links to files, which they hold.
         warnings (`str`): HTML of what the library warns of.
     """
@@ -79,7 +78,7 @@ def analyse(text: str, model: str, k: int, width: float = WIDTHS[1]) -> Analysis
         "".join(alternatives_html(parse, width) for parse in parses),
         HEADER + [COLUMNS[name] for name in columns],
         rows,
-        heat_map(parses[0]) if len(parses[0].words) <= MAP_WORDS else None,
+        heat_map(parses[0]),
         downloads_html(files_of(parses)),
         "".join(message_html(str(warning.message)) for warning in caught),
     )
@@ -100,16 +99,21 @@ def parse_text(text: str, model: str, k: int) -> list[Parse]:
         raise ValueError(f"Between 1 and {MAX_TREES} structures can be shown, not {k}.")
     try:
         parser, _ = load_parser(model, None, None)
-        k = k if abilities_of(parser.config).k_best else 1
-        return hf_structure.parse(text, model, sentences="auto", k=k, marginals=True, max_words=MAX_WORDS)
+        abilities = abilities_of(parser.config)
+        k = k if abilities.k_best else 1
+        marginals = abilities.marginals
+        return hf_structure.parse(text, model, sentences="auto", k=k, marginals=marginals, max_words=MAX_WORDS)
     except SentenceError as error:
         reason = error.reason.replace("of max_words", "that are parsed here")
         raise ValueError(f"This text cannot be parsed: {reason}.") from error
 
 
-def heat_map(parse: Parse) -> "Figure":
-    """Probabilities of all heads."""
-    words, tree = (parse.graph or parse.dependency).words, parse.dependency
+def heat_map(parse: Parse) -> "Figure | None":
+    """Probabilities of all heads; None if the sentence is too long, or the model gives none."""
+    if parse.marginals is None or len(parse.words) > MAP_WORDS:
+        return None
+    tree = parse.dependency
+    words = (parse.graph or parse.dependency).words
     return plot_marginals(words, parse.marginals, tree.probabilities if tree else None)
 
 
@@ -144,7 +148,7 @@ def table_rows(structure: DependencyTree | DependencyGraph, columns: Sequence[st
     rows = []
     for (head, word), label, value in zip(arcs, labels, numbers or [None] * len(arcs), strict=True):
         name = f"{head} {structure.words[head - 1]}" if head else "root"
-        more = [known[column][word - 1] or "" for column in columns]
+        more = [(known[column][word - 1] or "").removeprefix("_") for column in columns]
         rows.append([str(word), structure.words[word - 1], name, label, chance(value), *more])
     return sorted(rows, key=lambda row: int(row[0]))
 

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
-from analysis import DEFAULT, MAX_TREES, MAX_WORDS, MODELS, WIDTHS, analyse, message_html, parse_text, table_html
+from analysis import MAX_TREES, MAX_WORDS, MODELS, WIDTHS, analyse, message_html, parse_text, table_html
 from packaging.requirements import Requirement
 
 from hf_structure.drawing.style import dark_rules
+from hf_structure.parsing.options import DEFAULT_PARSER as DEFAULT
 
 OPENING = ["I saw her duck with a telescope.", DEFAULT, 3]
 EXAMPLES = [
@@ -29,9 +30,9 @@ EXAMPLES = [
     ["She gave her brother a book about birds, and he read it.", "gilt-en", 2],
 ]
 LEGEND = (
-    "Dependencies stand above the words, constituents hang under them. Numbers are probabilities below 0.95; those of "
-    "the rngt models are calibrated: of arcs with 0.8, 80% are right. Dashed arcs are put there by rule: the model did "
-    "not see these words."
+    "Dependencies stand above the words, constituents hang under them. Arcs show their probability if it is below "
+    "0.95. The probabilities of the rngt models are calibrated: about 80% of arcs with 0.8 are right. Dashed arcs are "
+    "put there by rule: the model did not see these words."
 )
 CSS = f"""
 .message {{ padding: 0.6em 1em; border-left: 4px solid #b34700; font-weight: 600; }}
@@ -39,8 +40,8 @@ CSS = f"""
 .downloads a {{ padding: 0.2em 0.8em; border: 1px solid; border-radius: 6px; }}
 .picture + p {{ margin-top: 1em; }}
 .words {{ overflow-x: auto; }}
-.words table {{ border-collapse: collapse; white-space: nowrap; }}
-.words td, .words th {{ padding: 0.3em 1.2em 0.3em 0; text-align: left; border-bottom: 1px solid #8884; }}
+.words table {{ border: 0 !important; border-collapse: collapse; white-space: nowrap; }}
+.words :is(td, th) {{ padding: 0.3em 1em 0.3em 0 !important; border: solid #8884; border-width: 0 0 1px !important; }}
 #parse {{ max-width: 20rem; }}
 .picture {{ max-width: 100%; }}
 .picture svg {{ max-width: 100% !important; height: auto; }}
@@ -67,9 +68,9 @@ def show(text: str, model: str, k: float, width: float) -> tuple:
 
 def parse(text: str, model: str = DEFAULT, k: int = 1) -> list[dict[str, Any]]:
     """
-    Splits an English text into sentences and parses each. Returns a list with an object for each sentence: its `words`,
-    and those structures that the model predicts. `dependency` has, for each word, the number of its head (`heads`,
-    from 1; 0 is the root), its relation (`labels`), the probability of its arc (`probabilities`) and further
+    Splits an English text into sentences and parses each. Returns a list with an object for each sentence: its
+    `words`, and those structures that the model predicts. `dependency` has, for each word, the number of its head
+    (`heads`, from 1; 0 is the root), its relation (`labels`), the probability of its arc (`probabilities`) and further
     predictions such as parts of speech and lemmas (`columns`). `constituency` has `spans` and `labels`, `graph` has
     `arcs`. `alternatives` has the k best structures.
 

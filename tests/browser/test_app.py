@@ -1,11 +1,12 @@
 """The app in a browser, at the sizes of a desktop and of a phone, with the network out of reach."""
 
+import asyncio
 import os
 import socket
 import subprocess
 import sys
 import time
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -26,7 +27,6 @@ TABS = {  # and what each shows of it
     "Words": "td:has-text('3 man')",
     "Probabilities": "img",
 }
-FITS = "document.documentElement.scrollWidth <= window.innerWidth"
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +38,26 @@ def phrase_parser(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def app(chromium, port, phrase_parser, tmp_path_factory):
-    """The address of the running app."""
+def code():
+    """The module of the app."""
     if not find_spec("gradio"):
         pytest.skip("needs gradio: pip install 'hf_structure[app]'")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "examples/space")
+        spec = spec_from_file_location("app", ROOT / "examples/space/app.py")
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        yield module
+        del sys.modules["analysis"]
+
+
+@pytest.fixture(scope="module")
+def app(code, port, phrase_parser, tmp_path_factory):
+    """The address of the running app; agents are served if gradio can do so here."""
     folder = tmp_path_factory.mktemp("gradio")
     settings = {"GRADIO_SERVER_PORT": str(port), "HF_HUB_OFFLINE": "1", "GRADIO_TEMP_DIR": str(folder)}
     settings["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, ROOT / "examples/space/app.py", phrase_parser]
+    command = [sys.executable, code.__file__, phrase_parser, *["--mcp"] * (not code.missing_for_mcp())]
     process = subprocess.Popen(command, env=os.environ | settings)
     try:
         while not is_open(port):
@@ -176,7 +188,7 @@ def test_on_a_phone(app, open_page, keep_picture, phrase_parser):
         open_tab(page, name)
         page.wait_for_timeout(500)  # what opens may move
         keep_picture(page, f"phone-{name.lower().replace(' ', '-')}")
-        assert page.evaluate(FITS), name
+        assert page.evaluate("document.documentElement.scrollWidth") == page.viewport_size["width"], name
     open_tab(page, "Structure")
     parse(page, "")
     page.locator("[role=alert]").wait_for()
@@ -192,3 +204,49 @@ def test_in_the_dark(app, open_page, keep_picture):
     keep_picture(page, "dark-probabilities")
     fill = "getComputedStyle(document.querySelector('svg.hf-structure .paper')).fill"
     assert page.evaluate(fill) == "rgb(21, 25, 30)"
+
+
+def test_functions_are_typed_and_documented(code):
+    """As programs see them, and agents: the page's own functions are hidden."""
+    endpoints = code.build().get_api_info()["named_endpoints"]
+    assert list(endpoints) == ["/parse"]
+    parameters = {each["parameter_name"]: each for each in endpoints["/parse"]["parameters"]}
+    assert {name: each["type"]["type"] for name, each in parameters.items()} == {
+        "text": "string",
+        "model": "string",
+        "k": "integer",
+    }
+    assert parameters["model"]["parameter_default"] == "rngt-en"
+    assert endpoints["/parse"]["description"].startswith("Splits an English text into sentences")
+
+
+def test_what_a_server_for_agents_needs_is_named(code, monkeypatch):
+    needs = ["numpy", "tqdm<1; extra == 'mcp'", "never-published<2,>=1; extra == 'mcp'", "regex; extra == 'mcp'"]
+    monkeypatch.setattr(code, "requires", lambda name: needs)
+    monkeypatch.setattr(sys, "argv", ["app.py", "--mcp"])
+    with pytest.raises(SystemExit, match=r"needs tqdm<1 and never-published<2,>=1\. .*pip install.*gradio\[mcp\]"):
+        code.main()
+
+
+def test_agents_parse(code, app):
+    if missing := code.missing_for_mcp():
+        pytest.skip(f"needs {' and '.join(missing)}, in an environment of its own: pip install 'gradio[mcp]'")
+    tool, answer, refusal = asyncio.run(ask(f"{app}gradio_api/mcp/"))
+    assert tool.name == "parse"
+    assert set(tool.inputSchema["properties"]) == {"text", "model", "k"}
+    assert all(each["description"] for each in tool.inputSchema["properties"].values())
+    assert "'heads': [2, 0, 2]" in answer.content[0].text
+    assert refusal.isError
+    assert "Between 1 and 5" in refusal.content[0].text
+
+
+async def ask(url: str) -> tuple:
+    """The one tool of a server, and its answers to a good and a bad question."""
+    from mcp import ClientSession
+    from mcp.client.streamable_http import streamablehttp_client
+
+    async with streamablehttp_client(url) as (reader, writer, _), ClientSession(reader, writer) as session:
+        await session.initialize()
+        [tool] = (await session.list_tools()).tools
+        answer = await session.call_tool("parse", {"text": "It rained."})
+        return tool, answer, await session.call_tool("parse", {"text": "It rained.", "k": 9})
