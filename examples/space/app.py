@@ -40,7 +40,8 @@ CSS = f"""
 .downloads a {{ padding: 0.2em 0.8em; border: 1px solid; border-radius: 6px; }}
 .picture + p {{ margin-top: 1em; }}
 .words {{ overflow-x: auto; }}
-.words table {{ border: 0 !important; border-collapse: collapse; white-space: nowrap; }}
+.words :is(table, thead, tbody, tr) {{ border: 0 !important; }}
+.words table {{ border-collapse: collapse; white-space: nowrap; }}
 .words :is(td, th) {{ padding: 0.3em 1em 0.3em 0 !important; border: solid #8884; border-width: 0 0 1px !important; }}
 #parse {{ max-width: 20rem; }}
 .picture {{ max-width: 100%; }}
