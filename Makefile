@@ -43,7 +43,7 @@ test: $(VENV)/installed-dev
 
 # What `test` leaves out: compiled code, several processes, killed ones; and new random inputs for what has such.
 test-slow: $(VENV)/installed-dev
-	$(PIP) --editable '.[ray]'
+	$(PIP) --editable '.[ray,app]' playwright
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS) -m slow
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS) -m hypothesis --hypothesis-profile new
 

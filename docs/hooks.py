@@ -109,7 +109,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Translates the links of a page, but for what looks like one in code."""
+    """Translates the links of a page, but for what looks like one in code. Search lists the reference last."""
+    if page.file.src_uri.startswith("reference/"):
+        page.meta["search"] = {"boost": 0.2}
     source = SOURCES.get(page.file.src_uri, f"docs/{page.file.src_uri}")
     if FAMILY_MARK in markdown:
         markdown = markdown.replace(FAMILY_MARK, family_reference())

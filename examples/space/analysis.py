@@ -2,15 +2,15 @@
 
 import base64
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING
 
 import hf_structure
 from hf_structure.drawing.figures import plot_marginals
 from hf_structure.drawing.html import picture, rank_title
-from hf_structure.hub.locating import short_names
+from hf_structure.hub.locating import installed_models, short_names
 from hf_structure.models.abilities import abilities_of
 from hf_structure.parsing.loading import load_parser
 from hf_structure.structures import DependencyGraph, DependencyTree, Parse
@@ -19,15 +19,20 @@ from hf_structure.text.sentences import SentenceError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MODELS = short_names()
-DEFAULT = "rngt-en"
-ONE_TREE = ("structformer-en",)  # its distances and heights define one tree: there is no second best
+MODELS = [*short_names(), *installed_models()]
 MAX_WORDS, MAX_CHARACTERS = 100, 2000  # of a sentence: the machine is shared
 MAP_WORDS = 40  # of a heat map that can be read
 MAX_TREES = 5
-WIDTHS = (320, 900, 2000)  # of pictures, in pixels: least, usual, most
+WIDTHS = (240, 900, 2000)  # of pictures, in pixels: least, usual, most
 HEADER = ["", "word", "head", "relation", "probability"]
-COLUMNS = {"upos": "tag", "xpos": "fine tag", "lemma": "lemma", "feats": "features"}  # which some models give
+COLUMNS = {  # that some models give
+    "label_probabilities": "relation's probability",
+    "upos": "tag",
+    "xpos": "fine tag",
+    "lemma": "lemma",
+    "feats": "features",
+}
+NO_CONSTITUENTS = "<p>This model gives no constituents.</p>"
 MIME = {"svg": "image/svg+xml", "conllu": "text/plain", "tex": "application/x-tex", "mrg": "text/plain"}
 
 
@@ -35,16 +40,18 @@ MIME = {"svg": "image/svg+xml", "conllu": "text/plain", "tex": "application/x-te
 class Analysis:
     """
     Args:
-        picture, others (`str`): HTML of the best structure of each sentence, and of those that follow.
+        picture, constituents, others (`str`): HTML of the best structure of each sentence, of its constituents alone,
+            and of the k best.
         header (`list[str]`): `HEADER`, and what else the model gives of words.
         rows (`list[list[str]]`): Of the `header`, one for each word, or for each arc of a graph. Words of several
             sentences are numbered `1.1`, `1.2`, ..., `2.1`.
-        heat_map (`Figure`, *optional*): Probabilities of all heads of the first sentence; None if it is too long.
+        heat_map (`Figure`, *optional*): Probabilities of all heads of the first sentence, see [`heat_map`].
         downloads (`str`): HTML of links to files, which they hold.
         warnings (`str`): HTML of what the library warns of.
     """
 
     picture: str
+    constituents: str
     others: str
     header: list[str]
     rows: list[list[str]]
@@ -60,18 +67,18 @@ def analyse(text: str, model: str, k: int, width: float = WIDTHS[1]) -> Analysis
     with warnings.catch_warnings(record=True) as caught:  # requests are answered one after another
         warnings.simplefilter("always", UserWarning)
         parses = parse_text(text, model, k)
-    tree = parses[0].dependency
-    columns = [name for name in COLUMNS if not parses[0].graph and name in tree.columns]
+    columns = [name for name in COLUMNS if name in predictions(parses[0].dependency)]
     rows = []
     for number, parse in enumerate(parses, start=1):
         prefix = f"{number}." if len(parses) > 1 else ""
         rows += [[prefix + word, *cells] for word, *cells in table_rows(parse.graph or parse.dependency, columns)]
     return Analysis(
         "".join(picture(parse, width) for parse in parses),
+        "".join(constituents_html(parse, width) for parse in parses) or NO_CONSTITUENTS,
         "".join(alternatives_html(parse, width) for parse in parses),
         HEADER + [COLUMNS[name] for name in columns],
         rows,
-        heat_map(parses[0]) if len(parses[0].words) <= MAP_WORDS else None,
+        heat_map(parses[0]),
         downloads_html(files_of(parses)),
         "".join(message_html(str(warning.message)) for warning in caught),
     )
@@ -90,20 +97,35 @@ def parse_text(text: str, model: str, k: int) -> list[Parse]:
         raise ValueError(f"There is no model {model!r} here, but {', '.join(MODELS)}.")
     if not 1 <= k <= MAX_TREES:
         raise ValueError(f"Between 1 and {MAX_TREES} structures can be shown, not {k}.")
-    k = 1 if model in ONE_TREE else k
     try:
         parser, _ = load_parser(model, None, None)
-        sentences = "model" if abilities_of(parser.config).segments else "split"
-        return hf_structure.parse(text, model, sentences=sentences, k=k, marginals=True, max_words=MAX_WORDS)
+        abilities = abilities_of(parser.config)
+        k = k if abilities.k_best else 1
+        marginals = abilities.marginals
+        return hf_structure.parse(text, model, sentences="auto", k=k, marginals=marginals, max_words=MAX_WORDS)
     except SentenceError as error:
         reason = error.reason.replace("of max_words", "that are parsed here")
         raise ValueError(f"This text cannot be parsed: {reason}.") from error
 
 
-def heat_map(parse: Parse) -> "Figure":
-    """Probabilities of all heads."""
-    words, tree = (parse.graph or parse.dependency).words, parse.dependency
+def heat_map(parse: Parse) -> "Figure | None":
+    """Probabilities of all heads; None if the sentence is too long, or the model gives none."""
+    if parse.marginals is None or len(parse.words) > MAP_WORDS:
+        return None
+    tree = parse.dependency
+    words = (parse.graph or parse.dependency).words
     return plot_marginals(words, parse.marginals, tree.probabilities if tree else None)
+
+
+def constituents_html(parse: Parse, width: float) -> str:
+    """The constituents as a labelled tree with tags, and as brackets; empty if the model gives none."""
+    tree = parse.constituency
+    if tree is None:
+        return ""
+    words = parse.dependency
+    tags = words and (words.texts("xpos") or words.texts("upos"))
+    drawn = picture(replace(tree, tags=tree.tags or tags), width)
+    return f"{drawn}<p><code>{escape(parse.to_brackets())}</code></p>"
 
 
 def alternatives_html(parse: Parse, width: float) -> str:
@@ -122,13 +144,34 @@ def table_rows(structure: DependencyTree | DependencyGraph, columns: Sequence[st
     else:
         arcs, numbers = [(head, word) for head, word, _ in structure.arcs()], structure.probabilities
     labels = structure.labels or [""] * len(arcs)
+    known = predictions(structure)
     rows = []
     for (head, word), label, value in zip(arcs, labels, numbers or [None] * len(arcs), strict=True):
         name = f"{head} {structure.words[head - 1]}" if head else "root"
-        chance = "by rule" if value is None else f"{value:.3f}"
-        more = [structure.columns[column][word - 1] or "" for column in columns]
-        rows.append([str(word), structure.words[word - 1], name, label, chance, *more])
+        more = [(known[column][word - 1] or "").removeprefix("_") for column in columns]
+        rows.append([str(word), structure.words[word - 1], name, label, chance(value), *more])
     return sorted(rows, key=lambda row: int(row[0]))
+
+
+def table_html(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table that scrolls in narrow pages."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in header)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f'<div class="words" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def predictions(structure: DependencyTree | DependencyGraph | None) -> Mapping[str, Sequence[str | None]]:
+    """The model's further predictions for each word, by the names in `COLUMNS`; none for a graph."""
+    if not isinstance(structure, DependencyTree):
+        return {}
+    if structure.label_probabilities is None:
+        return structure.columns
+    return {"label_probabilities": list(map(chance, structure.label_probabilities)), **structure.columns}
+
+
+def chance(probability: float | None) -> str:
+    """A probability as it is shown; words without one were attached by rule."""
+    return "by rule" if probability is None else f"{probability:.3f}"
 
 
 def files_of(parses: Sequence[Parse]) -> dict[str, str]:

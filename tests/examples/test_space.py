@@ -1,21 +1,17 @@
-"""The app: what it shows, always; the app in a browser, where gradio, playwright and a Chromium are installed."""
+"""The contents of the app, without gradio; `tests/browser` drives the app itself."""
 
 import base64
-import os
 import re
-import shutil
-import socket
-import subprocess
 import sys
-import time
 import warnings
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from hf_structure.structures import DependencyGraph, DependencyTree, Parse
+from hf_structure.parsing.options import DEFAULT_PARSER
+from hf_structure.structures import ConstituencyTree, DependencyGraph, DependencyTree, Parse
 from hf_structure.text.conllu import read_conllu
 
 SPACE = Path(__file__).parents[2] / "examples" / "space"
@@ -48,7 +44,7 @@ def files_in(html):
 def test_all_that_is_shown(analysis, model, k, suffixes):
     found = analysis.analyse(SENTENCE, model, k)
     assert found.picture.count("<svg") == 1
-    assert found.others.count("<svg") == (0 if model in analysis.ONE_TREE else k)
+    assert found.others.count("<svg") == (0 if model == "structformer-en" else k)  # which has no second best
     assert [row[1] for row in found.rows] == ["The", "old", "man", "walked", ",", "slowly", "."]
     assert found.heat_map.axes[0].get_title() == "Heads of words"
     files = files_in(found.downloads)
@@ -89,13 +85,40 @@ def test_tags_and_lemmas_are_shown(analysis, monkeypatch):
     ]
 
 
+def test_probabilities_and_absent_features_are_shown(analysis, monkeypatch):
+    columns = {"feats": ["Number=Sing", "_"]}
+    tree = DependencyTree(
+        ["It", "."], [0, 1], ["root", "punct"], [0.5, None], columns=columns, label_probabilities=[0.75, None]
+    )
+    monkeypatch.setattr(analysis, "parse_text", lambda *options: [Parse(tree.words, tree)])
+    found = analysis.analyse("It.", "udgn-en", 1)
+    assert found.header == [*analysis.HEADER, "relation's probability", "features"]
+    assert [row[4:] for row in found.rows] == [["0.500", "0.750", "Number=Sing"], ["by rule", "by rule", ""]]
+    assert found.heat_map is None  # of a model that gives no marginals
+
+
+def test_constituents_are_a_labelled_tree_and_brackets(analysis, monkeypatch):
+    columns = {"upos": ["DET", "NOUN"], "xpos": ["DT", "NNS"]}
+    words = ["<The>", "cats"]
+    tree = DependencyTree(words, [2, 0], ["det", "root"], [0.5, 1.0], columns=columns)
+    phrases = ConstituencyTree(words, [(0, 2)], ["NP"])
+    monkeypatch.setattr(analysis, "parse_text", lambda *options: [Parse(words, tree, phrases)])
+    shown = analysis.analyse("The cats", "udgn-en", 1).constituents
+    picture = ElementTree.fromstring(shown[shown.index("<svg") : shown.index("</svg>") + 6])
+    texts = ["".join(text.itertext()) for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"NP", "DT", "NNS"} <= set(texts)
+    assert "(NP (DT &lt;The&gt;) (NNS cats))" in shown
+    monkeypatch.setattr(analysis, "parse_text", lambda *options: [Parse(words, tree)])
+    assert analysis.analyse("The cats", "udgn-en", 1).constituents == analysis.NO_CONSTITUENTS
+
+
 def test_pictures_have_the_width_of_the_page(analysis):
     text = "The old man walked slowly along the river to the house of his sister."
     widths = []
     for width in (10, 500, 1500):
         picture = analysis.analyse(text, "udgn-en", 1, width).picture
         widths.append(float(re.search(r'<svg [^>]*width="([\d.]+)"', picture)[1]))
-    assert widths[0] <= 320 < widths[1] <= 500 < widths[2]
+    assert widths[0] <= 240 < widths[1] <= 500 < widths[2]
 
 
 def test_warnings_are_shown(analysis, monkeypatch):
@@ -111,8 +134,7 @@ def test_warnings_are_shown(analysis, monkeypatch):
 
 def test_every_bundled_model_is_offered(analysis):
     assert {"g2gt-en-ewt", "gilt-en", "rngt-en", "rngt-en-fast", "structformer-en", "udgn-en"} <= set(analysis.MODELS)
-    assert analysis.DEFAULT in analysis.MODELS
-    assert set(analysis.ONE_TREE) <= set(analysis.MODELS)
+    assert DEFAULT_PARSER in analysis.MODELS
 
 
 @pytest.mark.parametrize(
@@ -150,6 +172,7 @@ def test_tables_and_messages_are_safe(analysis):
         ["2", "b", "1 a"],
     ]
     assert "<b>" not in analysis.message_html("<b>")
+    assert "<b>" not in analysis.table_html(["<b>"], [["<b>"]])
     assert analysis.message_html("") == ""
     assert "<b>" not in analysis.alternatives_html(Parse(tree.words, tree, alternatives=[tree, tree]), 900)
 
@@ -162,63 +185,3 @@ def test_the_folder_is_a_space():
     constraints = (SPACE.parents[1] / "constraints.txt").read_text(encoding="utf-8").splitlines()
     assert f"gradio=={values['sdk_version']}" in constraints
     assert (SPACE / "requirements.txt").read_text(encoding="utf-8").startswith("hf_structure[viz]")
-
-
-def free_port():
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return server.getsockname()[1]
-
-
-def is_open(port: str) -> bool:
-    with socket.socket() as client:
-        return client.connect_ex(("127.0.0.1", int(port))) == 0
-
-
-@pytest.fixture
-def address(tmp_path):
-    """Of the running app; the network is out of reach for it."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None or not all(map(find_spec, ("gradio", "playwright"))):
-        pytest.skip("needs gradio, playwright and chromium")
-    port = str(free_port())
-    settings = {"GRADIO_SERVER_PORT": port, "HF_HUB_OFFLINE": "1", "GRADIO_TEMP_DIR": str(tmp_path)}
-    paths = os.pathsep.join([str(SPACE.parents[1] / "src"), os.environ.get("PYTHONPATH", "")])
-    app = subprocess.Popen([sys.executable, SPACE / "app.py"], env=os.environ | settings | {"PYTHONPATH": paths})
-    try:
-        while not is_open(port):
-            assert app.poll() is None
-            time.sleep(0.2)
-        yield f"http://127.0.0.1:{port}", chromium
-    finally:
-        app.terminate()
-        app.wait()
-
-
-def test_in_a_browser(address):
-    from playwright.sync_api import sync_playwright
-
-    url, chromium = address
-    with sync_playwright() as player:
-        page = player.chromium.launch(executable_path=chromium, args=["--no-sandbox"]).new_page()
-        page.set_default_timeout(0)  # the machine may be busy
-        requests, errors = [], []
-        page.on("request", lambda request: requests.append(request.url))
-        page.on("pageerror", lambda error: errors.append(error))  # it cannot mark a built-in function
-        page.goto(url)
-        button = page.get_by_role("button", name="Parse", exact=True)
-        button.click()
-        assert "There is no sentence yet" in page.inner_text("[role=alert]")
-        page.fill("textarea", SENTENCE)
-        button.click()
-        page.wait_for_selector("svg.hf-structure")
-        assert page.locator("[role=alert]").count() == 0
-        lines = page.eval_on_selector_all("svg.hf-structure .line0", "all => all.map(x => getComputedStyle(x).stroke)")
-        assert set(lines) == {"rgb(0, 114, 178)"}  # the page's style does not paint over it
-        with page.expect_download() as download:
-            page.click("a[download='structure.svg']")
-        assert ElementTree.parse(download.value.path()).getroot().tag.endswith("svg")
-        page.get_by_role("tab", name="Words").click()
-        page.wait_for_function("document.body.innerText.includes('3 man')")
-        assert not errors
-        assert not [address for address in requests if not address.startswith((url, "data:", "blob:"))]
