@@ -35,6 +35,10 @@ print the scores of each treebank as a table.
 `--model_name_or_path runs/parser` trains a trained parser further, for example on other trees; settings that leave its
 weights unchanged may be new (`--config_overrides '{"num_rounds": 3}'`).
 
+`--typed_copies lower=0.1 bare=0.2 upper=0.05` adds copies of training text as people type it: a tenth of the
+sentences, and of the paragraphs for sentence boundaries, in lower case, a fifth in lower case without punctuation, a
+twentieth in capitals. Their trees, constituents too, are those of the words that are left.
+
 A `rng_transformer` can learn to refine the trees of another parser (`--initial_train_file` and so on: the same
 sentences in the same order). With `--teacher runs/large`, it learns the probabilities of a larger parser in addition
 to the training trees. Crossing arcs of a `g2g_transformer` need `--use_swap`. Training sentences that cannot be
@@ -74,6 +78,7 @@ from hf_structure.training.parsing.running_text import read_running_text
 from hf_structure.training.parsing.sentences import lexicon_of, read_trees, with_constituents, with_initial_trees
 from hf_structure.training.parsing.teaching import load_teacher, with_teacher
 from hf_structure.training.parsing.treebank_names import find_files, name_treebanks, treebank_settings
+from hf_structure.training.parsing.typed_text import read_shares, with_typed_copies
 from hf_structure.training.scripts import begin, callbacks, run, train_and_evaluate
 from hf_structure.training.trainers.parsing import ParsingTrainer
 
@@ -176,6 +181,8 @@ def main() -> None:
         """Encodes the sentences of a part, with the teacher's inputs and running text if the parser reads them."""
         is_training = part == "train"
         sentences = with_initial_trees(trees[part], getattr(data_args, f"initial_{part}_file"), corpora)
+        shares = read_shares(data_args.typed_copies) if is_training else {}
+        sentences = with_typed_copies(sentences, shares, training_args.seed, corpora)
         # Training names the treebank of each sentence, and leaves long sentences out; evaluation does neither.
         options = {
             "punctuation_by": data_args.punctuation_by,
@@ -187,7 +194,7 @@ def main() -> None:
             trust = model_args.trust_remote_code
             parts = [with_teacher(parts[0], sentences, teacher, data_args.max_length, trust, corpora)]
         if model.config.abilities.segments:
-            text = read_running_text(files[part], treebanks[part], corpora)
+            text = read_running_text(files[part], treebanks[part], corpora, shares, training_args.seed)
             if text is not None:
                 parts.append(to_rows(text, tokenizer, model.config, corpora, **options))
         return without_unusable(concatenate_datasets(parts), part)

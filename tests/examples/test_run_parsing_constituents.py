@@ -85,6 +85,19 @@ def test_learns_both_trees(treebank, tmp_path, caplog):
     assert parsed.dependency == parse("the dog sees a cat .", tmp_path, structure="dependency").dependency
 
 
+def test_copies_as_people_type_them(treebank, tmp_path):
+    new = ["--model_type", "rng_transformer", "--config_overrides", json.dumps(SIZES), "--num_train_epochs", "1"]
+    trees = ["--constituents", treebank / "more.mrg"]
+    steps = []
+    # No sentence has capitals: copies in lower case would be the same, and are left out.
+    for number, copies in enumerate(([], ["lower=1"], ["bare=1", "upper=1"])):
+        training(treebank, tmp_path / str(number), *new, *trees, "--typed_copies", *copies)
+        steps.append(json.loads((tmp_path / str(number) / "trainer_state.json").read_text())["global_step"])
+    assert steps[0] == steps[1]
+    # Without their full stops, sentences are shorter.
+    assert 2 * steps[0] < steps[2] <= 3 * steps[0]
+
+
 def test_a_trained_parser_learns_constituents(treebank, tmp_path):
     new = ["--model_type", "rng_transformer", "--config_overrides", json.dumps(SIZES)]
     training(treebank, tmp_path / "first", *new, "--num_train_epochs", "1")

@@ -254,6 +254,13 @@ def test_less_likely_starts_suffice_where_nothing_marks_sentences(
     assert starts_of(words, model, tokenizer) == expected
 
 
+def test_a_stretch_without_marks_is_split_at_its_likeliest_starts(model, tokenizer, set_starts):
+    values = {5: 0.002, 10: 0.3, 35: 0.02, 40: 0.03, 70: 0.4, 90: 0.2}
+    set_starts(*(values.get(word, 0.0001) for word in range(100)))
+    # From 70 to the end there are 30 words, from 40 to 70, too, and to 40, from 10.
+    assert starts_of(["a"] * 100, model, tokenizer) == [0, 10, 40, 70]
+
+
 def test_models_of_text_without_punctuation_know_what_is_likely(model, tokenizer, set_starts, monkeypatch):
     set_starts(*MIDDLE)
     assert starts_of(["a"] * 40, model, tokenizer) == [0, 20]

@@ -80,6 +80,15 @@ WORDS = {
     "abbreviations": ("Dr. J. Doe of the U.S. etc. left.", "Dr. J. Doe of the U.S. etc. left ."),
     "runs": ("Wait... -- what?!", "Wait ... -- what ?!"),
     "emoticons": ("fine :-) ;) <3", "fine :-) ;) <3"),
+    "emoticons as people type them": ("no </3 -_- >.< ok ¯\\_(ツ)_/¯ x-_y", "no </3 -_- >.< ok ¯\\_(ツ)_/¯ x - _ y"),
+    "code": (
+        "run main.py, config.yaml or node.js v1.2.3 in C++.",
+        "run main.py , config.yaml or node.js v1.2.3 in C++ .",
+    ),
+    "no code": ("see page.so c+ v1 a+b C#m", "see page . so c + v1 a + b C # m"),
+    "paths": ("in /usr/local/a.b. C:\\x_y\\z.c and/or /b", "in /usr/local/a.b . C:\\x_y\\z.c and / or / b"),
+    "characters of HTML": ("R&amp;D A&nbsp;B x&y", "R &amp; D A &nbsp; B x&y"),
+    "questions run together": ("hows whos wheres weve theyll hers", "how s who s where s we ve they ll hers"),
     "other scripts": ("Größe 東京 naïve", "Größe 東京 naïve"),
     "emoji": ("so 👩‍💻👩‍💻 nice❤️ 👍👍🏽!🏳️‍🌈 1️⃣ 🇩🇪🇫🇷", "so 👩‍💻 👩‍💻 nice ❤️ 👍👍🏽 ! 🏳️‍🌈 1️⃣ 🇩🇪 🇫🇷"),
     "marks": ("हिन्दी cafe\u0301s, x\u0301", "हिन्दी cafe\u0301s , x\u0301"),
@@ -250,6 +259,7 @@ def test_a_page_does_not_end_a_sentence_whose_lines_break_anywhere(spans):
 SENTENCES = {  # `|` where a sentence ends
     "lower case": "That was most convincing.| radiation is not. no?| why not!| ok",
     "lower case after a few letters": "See approx. five, Univ. of X, p. 5, etc. and so on... but no more",
+    "lower case after a short word": "i got it.| he said no.| yes.| no.| ok thx.| so i.e. that, dr. x vs. us, no. 5",
     "lower case after closing marks": '"Go!" she said and (Stop!) went on',
     "citations": "It is so. [17]| He left.[3]| Others [4] do. [5] [6]| See [7], [8] and [9].",
     "citations on lines": "Roe 2001.|\n[2] Doe 2002.",

@@ -25,10 +25,10 @@ from hf_structure.text.words import Token, find_words, paragraph_spans, words_of
 WINDOW = 128  # words read at a time
 OVERLAP = 32  # maximum number of words that two windows share; each is trusted for the half further inside it
 LIKELY = 0.5  # threshold for the probability that a word begins a sentence
-# Models learn from text with punctuation and capital letters: without any, hardly any start is likely. Both numbers
-# were chosen on a copy of the development parts of EWT and GUM without them; on the original parts, F1 is no lower.
-UNMARKED = 30  # in stretches of more words than this without any mark, the threshold of a start is
-POSSIBLE = 0.001  # this probability
+# Models that learn from text with punctuation and capital letters find few starts without them. Both numbers were
+# chosen on a copy of the development parts of EWT and GUM without them; on the original parts, F1 is no lower.
+UNMARKED = 30  # a stretch of more words than this without any mark is split at its likeliest starts
+POSSIBLE = 0.001  # of more than this probability
 # Punctuation, including Unicode commas and colons, or a capital letter, except for the word `I`.
 _MARK = regex.compile(r"[\p{Terminal_Punctuation}…]\W*\Z|\p{Lu}\p{L}")
 WINDOW_SENTENCES = 8  # a full window counts as 8 sentences of a batch: larger batches overflow a processor's cache
@@ -186,7 +186,18 @@ def _likely_starts(words: Sequence[str], possible: Mapping[int, float], knows_ma
     for start, end in pairwise([0, *likely, len(words)]):
         yield start
         if knows_marks and end - start > UNMARKED and not any(map(_MARK.search, words[start:end])):
-            yield from (word for word in range(start + 1, end) if possible.get(word, 0.0) > POSSIBLE)
+            yield from _unmarked_starts(start, end, possible)
+
+
+def _unmarked_starts(start: int, end: int, possible: Mapping[int, float]) -> list[int]:
+    """Splits a stretch without marks at its likeliest starts, as long as a part has more than `UNMARKED` words."""
+    starts = [start, end]
+    candidates = (word for word in range(start + 1, end) if possible.get(word, 0.0) > POSSIBLE)
+    for word in sorted(candidates, key=possible.__getitem__, reverse=True):
+        index = bisect_right(starts, word)
+        if starts[index] - starts[index - 1] > UNMARKED:
+            starts.insert(index, word)
+    return starts[1:-1]
 
 
 def _fitting_starts(

@@ -115,18 +115,25 @@ _ABBREVIATIONS = (
     r"|(?:ca|Chap|Chs?|Eqs?|Fax|Figs?|Nos?|Para|pp|Sect?s?|Tel|Vols?)(?=\.\s*\(?\+?[a-z]?\d)"
 )
 _UNITS = "am|pm|a\\.m|p\\.m|[cmk]?m|mi|ft|in|[mk]?g|lbs?|oz|[kmg]b|hz|mph|min|mins|hrs?|yrs?|bn|x|k"
-_DOMAINS = "com|org|net|edu|gov|info|mil|biz|co|uk|ca|de|fr|html?|pdf|docx?|xlsx?|jpe?g|png|gif|txt|zip|exe|mp3"
+_DOMAINS = (
+    "com|org|net|edu|gov|info|mil|biz|co|uk|ca|de|fr|html?|pdf|docx?|xlsx?|jpe?g|png|gif|txt|zip|exe|mp3"
+    "|csv|tsv|json|ya?ml|xml|toml|ini|log|py|ipynb|js|css|sql|cpp"
+)
 _SPACE = r"\s\x1c-\x1f"  # str.isspace accepts the last four too
 _ADDRESS = rf"""[^{_SPACE}<>"()]*[^{_SPACE}<>"().,;:!?'\]]"""
 _LAST = rf"""['"’”)\]{_SPACE}]*\Z"""  # a full stop here ends the sentence and is a word, after `etc` too
-_EMOTICON = r"[:;=][-o^']?(?:[()\[\]|\\*]+|[DPpOo]\b) | \([-^]?[:;] | <3+ | \^_+\^"
+_EMOTICON = (
+    r"[:;=][-o^']?(?:[()\[\]|\\*]+|[DPpOo]\b) | \([-^]?[:;] | </?3+ | \^_+\^ | >[._]< | -_+-(?![\w-]) | ¯\\_\(ツ\)_/¯"
+)
 TOKEN = regex.compile(
     rf"""
       (?P<plain> [^\W\d_]+(?=[{_SPACE},;!?]|\.?\Z) | [,.](?=[{_SPACE}]|\Z) )  # what the others would take, only faster
     | (?P<url> (?:https?://|ftp://|www\.|mailto:){_ADDRESS} )
     | (?P<name> (?:[\w.+-]{{1,64}}@|@(?=[^\W\d_]))\w+(?:[.-]\w+)*  # me@x.org, Rice@ENRON, @reader
         | \#[^\W\d_]\w+                                            # #topic
-        | \b[a-z]{{1,3}}&[a-z]{{1,2}}\b )                            # AT&T, P&L
+        | \b[a-z]{{1,3}}&[a-z]{{1,2}}\b                              # AT&T, P&L
+        | \bc(?:\+\+|\#)(?!\w) | &(?:amp|lt|gt|quot|nbsp);          # C++, C#; of HTML
+        | (?<![^{_SPACE}])(?:~?(?:/[\w+-]+(?:\.[\w+-]+)*){{2,}}/? | [a-z]:(?:\\[\w+-]+(?:\.[\w+-]+)*)+) )  # /usr/bin
     | (?P<file> (?:[\w#~-]{{0,64}}\.){{1,9}}(?:{_DOMAINS})\b(?:/{_ADDRESS})?  # x.org, ld2d-#69366-1.DOC
         | [a-z]{{1,64}}(?:\.[a-z][a-z-]{{0,63}}){{2,9}}\b(?!\.) )             # comp.mail.maps
     | (?P<emoticon> {_EMOTICON} )
@@ -138,6 +145,7 @@ TOKEN = regex.compile(
         | \+(?<![\w)]\+)\d+(?:-\d+)*\b                              # +44
         | ['’]?\b\d\d(?:\d0)?['’]s\b                                # 60's, 1960's
         | \d+(?=(?:,\d+)+\]) | (?<=[$£€])\d+(?=b\b)               # [13, of [13,14]; 4 of $4b
+        | \bv\d+(?:\.\d+)+\b                                      # v1.2
         | \d+(?:[.,:/]\d+)+ | \.\d+\b | \d+(?=(?:{_UNITS})\b) )     # 1,200; .5; 5 of 5pm
     | (?P<cutoff> (?<![^{_SPACE}])[^\W\d_]{{1,3}}-(?=[{_SPACE}]|\Z) ) # th- that
     | (?P<word> (?<!\w)__[^\W_]+(?:_+[^\W_]+)*__(?!\w)               # __init__
@@ -154,8 +162,8 @@ CLITIC = r"n['’]t|['’](?:[smd]|re|ve|ll)"
 _CLITIC = re.compile(rf"(.+?)({CLITIC})", re.IGNORECASE)
 _NEGATED = "ai|do|does|did|is|was|are|were|wo|ca|could|would|should|have|has|had"
 RUN_TOGETHER = (
-    rf"can(?=not)|(?:gon|wan)(?=na)|(?:got|out)(?=ta)|(?:{_NEGATED})(?=nt)|i(?=m|ve)|(?:you|they)(?=re)|(?:you|it)(?=ll)"
-    "|(?:that|there|here|what|he|else)(?=s)",
+    rf"can(?=not)|(?:gon|wan)(?=na)|(?:got|out)(?=ta)|(?:{_NEGATED})(?=nt)|i(?=m|ve)|(?:you|they)(?=re|ve)|we(?=ve)"
+    "|(?:you|it|they)(?=ll)|(?:that|there|here|what|how|who|where|he|else)(?=s)",
     "not|na|ta|nt|m|ve|re|ll|s",
 )
 _RUN_TOGETHER = re.compile("({})({})".format(*RUN_TOGETHER), re.IGNORECASE)
@@ -188,7 +196,13 @@ _NO_END = regex.compile(
 )
 _END = regex.compile(rf".*?[\p{{Sentence_Terminal}}…]+{_CLOSING}{_CITATION}|(?x:{_EMOTICON})", regex.DOTALL)
 _BEGIN = regex.compile(r"""['"¿¡\p{Ps}\p{Pi}\p{Pf}]*[\p{Lu}\p{Lt}\p{Lo}\p{Nd}]|[-$*#@(]""")
-_LOWER = regex.compile(r"(?<=\p{L}{4}\.|[!?])\s+\p{Ll}")  # marks that end a sentence even before lower case
+# Frequent short words that are no abbreviations
+_SHORT = (
+    "ago|all|are|be|bye|day|did|do|for|fun|go|had|has|her|him|his|in|is|it|job|lol|lot|me|no|now|off|oh|ok|on|one"
+    "|out|pls|say|see|so|thx|to|too|two|u|up|us|was|way|wow|yes|yet|you"
+)
+# Marks that end a sentence even before lower case
+_LOWER = regex.compile(rf"(?<=\p{{L}}{{4}}\.|(?<![\w.'’-])(?i:{_SHORT})\.|[!?])\s+\p{{Ll}}")
 # Marks that need no white space after them: wide ones, except before closing quotation marks and other marks, and
 # `...` before a capital letter.
 _NO_SPACE = regex.compile(
@@ -201,10 +215,11 @@ def tokenize_words(text: str) -> list[str]:
     Splits raw English into words in the style of the Universal Dependencies' English Web Treebank. Joined, they are
     the text without its white space.
 
-    Kept whole: URLs, e-mail addresses and other names with `@`, file names, `#topics`, emoticons, abbreviations with
-    their full stop (`U.S.`, `Dr.`, `w/o`) or with `&` (`AT&T`), references before a number (`Fig. 2`), numbers, dates
-    and phone numbers, decades (`60's`), words with a prefix (`non-profit`) or with underscores (`__init__`), words cut
-    off (`th-`), runs of one sign (`...`, `--`), comparisons and arrows (`>=`, `->`).
+    Kept whole: URLs, e-mail addresses and other names with `@`, file names and paths, `#topics`, emoticons,
+    abbreviations with their full stop (`U.S.`, `Dr.`, `w/o`) or with `&` (`AT&T`), references before a number
+    (`Fig. 2`), numbers, dates, versions and phone numbers, decades (`60's`), words with a prefix (`non-profit`) or
+    with underscores (`__init__`), words cut off (`th-`), runs of one sign (`...`, `--`), comparisons and arrows
+    (`>=`, `->`).
     Split: clitics (`do n't`, `it 's`, also `can not`, `gon na`, `did nt`), other hyphens and slashes (`well - known`,
     `and / or`), currency and per cent signs, numbers from units (`5 pm`), the full stop of an abbreviation that ends
     the text (`etc .`), every other sign.
@@ -297,8 +312,8 @@ def split_sentences(text: str, line_breaks: str = "end") -> list[str]:
     at `…`, both with any closing quotation marks, brackets and citations (`[17]`), and at emoticons. White space must
     follow, and then a possible beginning: a capital letter, a letter of a script without capitals, a digit (after
     optional opening marks), or one of `-$*#@(`. Before lower case, `!` and `?` end a sentence, and so does a full stop
-    after four letters or more. `。`, `！` and `？` need no white space unless a closing mark follows, nor does `...`
-    before a capital letter.
+    after four letters or more, or after a short English word such as `it`. `。`, `！` and `？` need no white space
+    unless a closing mark follows, nor does `...` before a capital letter.
 
     A full stop does not end a sentence after English abbreviations, single letters and letters with full stops (`Dr.`,
     `J.`, `U.S.`, but not `etc.`, `a.m.` and `p.m.`), nor after a number that begins it (`2. Methods`). A run of five

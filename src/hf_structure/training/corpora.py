@@ -3,7 +3,7 @@
 import hashlib
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -120,21 +120,36 @@ class Corpora:
         gives their types. The cache identifies `encode` by its name, and a `partial` also by its arguments, which
         `Hasher` of `datasets` must be able to distinguish.
         """
+        key = (encode, tokenizer_hash(tokenizer))
+        return self.rewrite(sentences, partial(encode, tokenizer=tokenizer), features, "encoding", key)
+
+    def rewrite(
+        self,
+        sentences: Dataset,
+        function: Callable[[list[dict]], list[dict]],
+        features: Mapping,
+        purpose: str,
+        key: object = None,
+    ) -> Dataset:
+        """
+        Makes rows with these `features` of sentences, in their order. The cache identifies the function by `key`; by
+        default, by the function's name and the arguments of a `partial`, as in [`encode`].
+        """
         # A process for fewer rows than a batch would take longer to start than to encode.
         workers = min(self.num_workers, len(sentences) // _ROWS)
-        key = (sentences._fingerprint, encode, tokenizer_hash(tokenizer), sorted(features), __version__)
+        fingerprint = (sentences._fingerprint, key or function, sorted(features), __version__)
         with self.main_process_first(), writing_to(datasets_config.HF_DATASETS_CACHE):
             return sentences.map(
-                _encode_rows,
+                _rewrite_rows,
                 batched=True,
-                fn_kwargs={"encode": partial(encode, tokenizer=tokenizer), "columns": tuple(features)},
+                fn_kwargs={"function": function, "columns": tuple(features)},
                 batch_size=_ROWS,
                 features=Features(features),
                 remove_columns=sentences.column_names,
                 num_proc=workers if workers > 1 else None,
                 load_from_cache_file=not self.overwrite,
-                new_fingerprint=Hasher.hash(key),
-                desc="encoding",
+                new_fingerprint=Hasher.hash(fingerprint),
+                desc=purpose,
             )
 
 
@@ -149,8 +164,8 @@ def _read_rows(name: str, options: dict, reading: Reading) -> Iterator[dict]:
         yield from reading.row(row)
 
 
-def _encode_rows(batch: dict[str, list], encode: Encode, columns: tuple) -> dict[str, list]:
-    rows = encode([dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)])
+def _rewrite_rows(batch: dict[str, list], function: Callable, columns: tuple) -> dict[str, list]:
+    rows = function([dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)])
     return {column: [row.get(column) for row in rows] for column in columns}
 
 

@@ -7,6 +7,7 @@ from hf_structure.models.families import Family, families_of, family_of
 from hf_structure.text.words import WORD_TOKENIZERS
 from hf_structure.training.arguments import DataArguments, ModelArguments, RunArguments, option
 from hf_structure.training.parsing.sentences import PREDICTED
+from hf_structure.training.parsing.typed_text import MIXED, STYLES, read_shares
 from hf_structure.training.scripts import config_class_of
 
 VARIANTS = families_of("parsing")
@@ -83,6 +84,7 @@ class ParsingModelArguments(ModelArguments):
 class ParsingDataArguments(DataArguments):
     """Options of the treebanks."""
 
+    needs: ClassVar[dict[str, str]] = {"typed_copies": "train_file"}
     of_evaluation: ClassVar[tuple[str, ...]] = (*DataArguments.of_evaluation, "punctuation_by", "tell_treebank")
 
     treebanks: list[str] = field(
@@ -107,6 +109,14 @@ class ParsingDataArguments(DataArguments):
     )
     validation_constituents: list[str] | None = option(None, "Constituency trees of the validation sentences.")
     test_constituents: list[str] | None = option(None, "Constituency trees of the test sentences.")
+    typed_copies: list[str] = field(
+        default_factory=list,
+        metadata={
+            "help": "Copies of training sentences and paragraphs as people type them, each a style and a share of the "
+            f"text: bare=0.2 copies a fifth of it. Styles: {', '.join(STYLES)} (bare is lower case without "
+            f"punctuation), and {MIXED}, another style for each sentence of a paragraph."
+        },
+    )
     max_tokens: int = option(
         512, "Words of a batch on one device, including padding; pieces, if the encoder reads pieces."
     )
@@ -150,6 +160,7 @@ def check_options(
     if args.use_lexicon and not {"lemma", "upos", "xpos"} <= {*args.columns} and not args.model_name_or_path:
         raise ValueError("--use_lexicon corrects lemmas by their tags: it needs --columns lemma upos xpos")
     _check_new(args)
+    read_shares(data_args.typed_copies)
     if training_args.label_smoothing_factor:
         raise ValueError("--label_smoothing_factor is for language models: the losses of parsers have none")
 
