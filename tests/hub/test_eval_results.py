@@ -97,6 +97,7 @@ def test_present_revision_of_a_data_set(hub, tmp_path):
     assert parse_benchmark(f"nyu-mll/glue/rte@{SHA}") == {"id": "nyu-mll/glue", "task": "rte", "revision": SHA}
     assert benchmark_of("org/cached") == "org/cached"
     assert benchmark_of(str(tmp_path), "rte") is None
+    assert benchmark_of("glue", "rte") is None
 
 
 def test_files_written_by_hand_stay(tmp_path):

@@ -35,9 +35,9 @@ def parse_benchmark(text: str) -> dict[str, str | None]:
 def benchmark_of(dataset: str, task: str | None = None) -> str | None:
     """
     Names a data set that was loaded, with its present revision unless the Hub cannot be asked, as [`parse_benchmark`]
-    reads it; None if it is local.
+    reads it; None if it is local or belongs to no organisation.
     """
-    if Path(dataset).exists():
+    if Path(dataset).exists() or "/" not in dataset:
         return None
     named = f"{dataset}/{task}" if task else dataset
     try:
