@@ -30,6 +30,7 @@ and the share of all pairs.
 The results of a paradigm are written to `paradigms/NAME.json` in the output folder as soon as it is finished. When the
 same command is repeated, an interrupted run continues with the missing paradigms; a command with another model, other
 items or other options of scoring fails. Finally, `results.json` and the same as a table, `results.md`, are written.
+For pairs of the Hub, `.eval_results/` is also written: copy it to the model's repository.
 """
 
 import argparse
@@ -54,6 +55,7 @@ from hf_structure.corpora.minimal_pairs import (
     measure_of,
     read_pairs,
 )
+from hf_structure.hub.eval_results import benchmark_of, make_entry, present_time, to_files, write_files
 from hf_structure.parsing.options import DEFAULT_SCORER
 from hf_structure.scoring.scoring import choose_beam, is_masked, load_language_model, word_splitter
 from hf_structure.text.sentences import SentenceError
@@ -340,6 +342,16 @@ def to_markdown(summary: dict[str, Any]) -> str:
     return markdown_table([title, "accuracy"], rows)
 
 
+def write_eval_results(data: str, summary: dict[str, Any], every: int, folder: Path) -> None:
+    """Writes the overall accuracy in the form of the Hub, `.eval_results/`, if the pairs come from there."""
+    benchmark = benchmark_of(data)
+    accuracy = summary["overall"]["paradigms"]
+    if benchmark is None or accuracy is None:
+        return
+    notes = f"mean of paradigms in percent, by {summary['measure']}" + f", every {every}th pair" * (every > 1)
+    write_files(to_files([make_entry(benchmark, "accuracy", round(100 * accuracy, 2), notes, present_time())]), folder)
+
+
 def main() -> None:
     options = parse_arguments()
     layout = layout_of(options)
@@ -364,6 +376,7 @@ def main() -> None:
     results = evaluate_missing(paradigms, layout, options.every, folder / "paradigms", scorer, split)
     summary = {"measure": measure} | summarize(results, tie=1.0 if options.raw else 0.5)
     write_text(to_markdown(summary), folder / "results.md")
+    write_eval_results(options.data, summary, options.every, folder)
     # Written last, as a mark that the run has finished.
     write_json({"name": options.model, **run_options, **summary}, folder / "results.json")
     print(to_markdown(summary))

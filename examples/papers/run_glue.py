@@ -63,6 +63,7 @@ from hf_structure import GraphCollator, WordCollator
 from hf_structure.algorithms.graph import TapeFeatures
 from hf_structure.corpora.graph_batches import add_tapes
 from hf_structure.corpora.tasks import TASKS, SentenceCollator, Task, TaskCollator, read_table, task_examples
+from hf_structure.hub.eval_results import benchmark_of
 from hf_structure.models.abilities import abilities_of
 from hf_structure.models.annotations import StructureAnnotation, annotation_of
 from hf_structure.models.families import family_of
@@ -413,6 +414,8 @@ def write_predictions(trainer: TaskTrainer, dataset: Dataset) -> None:
 def main() -> None:
     model_args, data_args, training_args = parse_arguments()
     begin(training_args)
+    if data_args.dataset_name and not data_args.eval_dataset:
+        data_args.eval_dataset = benchmark_of(data_args.dataset_name, data_args.task)
     task = TASKS[data_args.task]
     trust = model_args.trust_remote_code
     folder = hf_structure.resolve_model(model_args.model_name_or_path, trust_remote_code=trust)

@@ -38,9 +38,10 @@ PYTHON_NOT_RUN = {  # by a piece of the block
     'read_conllu("ar_pud.conllu")': "a treebank of Arabic",
     '"de_gsd-ud-dev.conllu"': "treebanks of German and Chinese",
     'spacy.load("en_core_web_sm"': "a model that spaCy downloads",
+    "from transformers.cli.serve": "serves until it is stopped; tests/integrations does",
     "spark.read.parquet": "needs a session of Spark",
 }
-ENGINES = ("dask", "datatrove", "joblib", "ray")  # their blocks run where they are installed
+ENGINES = ("dask", "datatrove", "joblib", "ray", "sentence_transformers")  # their blocks run where they are installed
 PROGRAMS_NOT_RUN = {
     "curl": "asks a server; tests/integrations does",
     "make": "makes an environment",

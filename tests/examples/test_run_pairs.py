@@ -9,6 +9,7 @@ import datasets
 import pytest
 import running
 import torch
+import yaml
 from running import load_script
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -399,6 +400,17 @@ def test_only_blimp_has_a_default(run, script, gpt2, tmp_path, monkeypatch):
     monkeypatch.setattr(script, "read_pairs", read)
     with pytest.raises(ValueError, match="nyu-mll/blimp True"):
         run("--model", gpt2, "--output_dir", tmp_path)
+
+
+def test_results_on_pairs_of_the_hub(run, script, gpt2, data, tmp_path, monkeypatch):
+    pairs = read_pairs(str(data), PRESETS["blimp"])
+    monkeypatch.setattr(script, "read_pairs", lambda *_: {"npi": pairs["npi"]})
+    monkeypatch.setattr(script, "benchmark_of", lambda name: f"{name}@{'0' * 40}")
+    run("--model", gpt2, "--every", 2, "--output_dir", tmp_path)
+    (entry,) = yaml.safe_load((tmp_path / ".eval_results" / "nyu-mll--blimp.yaml").read_text())
+    assert entry["dataset"] == {"id": "nyu-mll/blimp", "task_id": "accuracy", "revision": "0" * 40}
+    assert entry["value"] == round(100 * results(tmp_path)["overall"]["paradigms"], 2)
+    assert entry["notes"].endswith(", every 2th pair")
 
 
 def test_a_label_has_a_value(run, gpt2, data, tmp_path, capsys):

@@ -50,6 +50,8 @@ class HubServer:
         self.requests: list[str] = []
         self.url = self.storage = ""  # of pages and of large files, which have another host, as on the Hub
         self.is_broken = False
+        self.unanswered = ""  # requests that begin with this lose their connection
+        self.datasets: dict[str, str] = {}  # their newest commits
 
 
 @contextmanager
@@ -82,6 +84,9 @@ class Handler(BaseHTTPRequestHandler):
         self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if self.headers.get("Transfer-Encoding") == "chunked":
             self.body = self._chunks()
+        if self.hub.unanswered and self.hub.requests[-1].startswith(self.hub.unanswered):
+            self.close_connection = True
+            return
         for methods, pattern, answer in ROUTES:
             if (
                 not self.hub.is_broken
@@ -167,6 +172,12 @@ class Handler(BaseHTTPRequestHandler):
         if found := self.repository(name, revision):
             files = [{"rfilename": path} for path in found[0].commits[found[1]].files]
             self.answer({"id": name, "sha": found[1], "private": found[0].private, "siblings": files, "tags": []})
+
+    def dataset(self, name: str) -> None:
+        if name in self.hub.datasets:
+            self.answer({"id": name, "sha": self.hub.datasets[name], "siblings": [], "tags": []})
+        else:
+            self.refuse(404, "RepoNotFound")
 
     def refs(self, name: str) -> None:
         if found := self.repository(name):
@@ -269,6 +280,7 @@ ROUTES: list[tuple[str, str, Callable]] = [
     ("GET", f"/api/models/{NAME}/tree/([^/]+)", Handler.tree),
     ("GET", f"/api/models/{NAME}/revision/([^/]+)", Handler.info),
     ("GET", f"/api/models/{NAME}", Handler.info),
+    ("GET", f"/api/datasets/{NAME}", Handler.dataset),
     ("GET HEAD", f"/{NAME}/resolve/([^/]+)/(.+)", Handler.resolve),
 ]
 

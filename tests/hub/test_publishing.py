@@ -239,3 +239,66 @@ def test_name_of_a_file_says_whether_it_goes_up(udgn):
 def test_address_is_a_folder_of_nobody(tmp_path):
     with pytest.raises(ValueError, match="holds no model"):
         prepare(Path(tmp_path, "nothing"), "org/udgn", "mit")
+
+
+STEPS = {"weights": "PUT /lfs/", "commit": "POST /api/models/org/udgn/commit/", "creation": "POST /api/repos/create"}
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """No waiting between attempts."""
+    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda _: None)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_connection_that_is_lost_leaves_no_half_commit(step, hub, udgn, impatient):
+    publish(prepare(udgn, "org/udgn", "mit"))
+    before = published(hub)
+    model = UDGNForMaskedLM.from_pretrained(udgn)
+    model.get_input_embeddings().weight.data += 1
+    model.save_pretrained(udgn)
+    (udgn / "LICENSE").write_text("MIT")
+    hub.unanswered = STEPS[step]
+    with pytest.raises(ValueError, match=r"^cannot publish org/udgn: .*; nothing is half published: repeat it$"):
+        publish(prepare(udgn, "org/udgn", "mit"))
+    assert published(hub) == before
+    assert len(hub.repositories["org/udgn"].commits) == 2  # with the empty one
+    hub.unanswered = ""
+    hub.requests.clear()
+    publish(prepare(udgn, "org/udgn", "mit"))
+    assert set(published(hub)) == FILES | {"LICENSE"}
+    assert published(hub)["model.safetensors"] == (udgn / "model.safetensors").read_bytes()
+    uploads = [request for request in hub.requests if request.startswith("PUT")]
+    assert len(uploads) == (step != "commit")  # what was there before the commit is not sent again
+
+
+def test_push_that_is_stopped_and_repeated(hub, udgn, monkeypatch):
+    model = UDGNForMaskedLM.from_pretrained(udgn)
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("huggingface_hub._commit_api._upload_files", stop)
+        with pytest.raises(KeyboardInterrupt):
+            model.push_to_hub("org/udgn", license="mit", tags=["mine"])
+    assert not published(hub)
+    model.push_to_hub("org/udgn", license="mit", tags=["mine"])
+    assert set(published(hub)) == {"README.md", "config.json", "model.safetensors"}
+    assert "mine" in card_of(hub).data.tags
+    commits = len(hub.repositories["org/udgn"].commits)
+    files = published(hub)
+    model.push_to_hub("org/udgn", license="mit", tags=["mine"])
+    assert published(hub) == files
+    assert len(hub.repositories["org/udgn"].commits) <= commits + 1
+
+
+def test_server_at_fault_is_told_from_a_refusal(hub, udgn, impatient, monkeypatch):
+    hub.is_broken = True
+    with pytest.raises(ValueError, match=r"500.*; nothing is half published: repeat it$"):
+        publish(prepare(udgn, "org/udgn", "mit"))
+    hub.is_broken = False
+    monkeypatch.setenv("HF_TOKEN", "hf_wrong")
+    with pytest.raises(ValueError, match="cannot publish org/udgn: ") as refused:
+        publish(prepare(udgn, "org/udgn", "mit"))
+    assert "repeat" not in str(refused.value)

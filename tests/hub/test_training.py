@@ -4,10 +4,12 @@ import json
 import random
 import shlex
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from huggingface_hub import ModelCard
+import yaml
+from huggingface_hub import ModelCard, parse_eval_result_entries
 from running import load_script, made_sentence
 
 import hf_structure
@@ -144,8 +146,27 @@ def test_started_from_a_name_or_a_folder(train, udgn):
     assert "| started from | parser |" in card.text
 
 
+def test_eval_results_of_a_run(train, tmp_path):
+    folder = train(*PARSING, "--eval_dataset", "org/dev")
+    (file,) = (folder / ".eval_results").iterdir()
+    entries = parse_eval_result_entries(yaml.safe_load(file.read_text()))
+    card = {result.metric_type: result.metric_value for result in read_card(folder).data.eval_results}
+    assert {entry.task_id: entry.value for entry in entries} == {k: card[k] for k in card if k != "loss"}
+    assert datetime.fromisoformat(entries[0].date) <= datetime.now(UTC)
+    # Other data, which is not on the Hub: the old results are no longer those of this model.
+    again = ("--model_name_or_path", str(folder), "--validation_file", str(tmp_path / "dev.conllu"))
+    train("run_parsing", *again, trains=False)
+    assert not list((folder / ".eval_results").iterdir())
+
+
+def test_name_of_data_is_checked_before_training(train):
+    with pytest.raises(ValueError, match="'dev' is no data set of the Hub"):
+        train(*PARSING, "--eval_dataset", "dev")
+
+
 def test_push_to_hub(hub, train):
     options = ("--push_to_hub", "--hub_model_id", "org/trained", "--license", "mit", "--hub_strategy", "end")
+    options = (*options, "--eval_dataset", "org/dev")
     folder = train(*MLM, *options)
     files = hub.repositories["org/trained"].head().files
     assert files["model.safetensors"] == (folder / "model.safetensors").read_bytes()
@@ -153,6 +174,8 @@ def test_push_to_hub(hub, train):
     assert card.data.license == "mit"
     assert {result.metric_type for result in card.data.eval_results} >= {"perplexity", "uas"}
     assert 'model="org/trained"' in card.text
+    (entry, *_) = yaml.safe_load(files[".eval_results/org--dev.yaml"])
+    assert entry["source"]["url"] == f"{hub.url}/org/trained"
     assert not [name for name in files if "checkpoint" in name or name.startswith("_")]
     assert hf_structure.parse("the cat sleeps", "org/trained").dependency
 

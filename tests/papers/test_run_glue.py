@@ -13,6 +13,7 @@ import pandas
 import pytest
 import running
 import torch
+import yaml
 from running import ENVIRONMENT, LEXICON, TORCHRUN, load_script, losses, made_sentence, results, step_of
 from transformers import (
     AutoModelForCausalLM,
@@ -333,7 +334,7 @@ def test_two_processes_learn_what_one_does(tables, models, run, tmp_path, task):
 # Data
 
 
-def test_glue_of_the_hub(tables, models, run, tmp_path):
+def test_glue_of_the_hub(tables, models, run, script, tmp_path, monkeypatch):
     """A folder of the form that it has there; its columns hold numbers, and one more."""
     folder = tmp_path / "glue" / "mrpc"
     folder.mkdir(parents=True)
@@ -348,7 +349,11 @@ def test_glue_of_the_hub(tables, models, run, tmp_path):
     (tmp_path / "glue" / "README.md").write_text(f"---\nconfigs: {json.dumps(configs)}\n---\n")
     model = ["--task", "mrpc", "--model_name_or_path", models / "gpt2", "--num_train_epochs", "1", *OPTIONS]
     files = ["--dataset_name", tmp_path / "glue", "--train_file", "train", "--validation_file", "validation"]
+    monkeypatch.setattr(script, "benchmark_of", lambda name, task: f"org/{Path(name).name}/{task}")
     run(*model, *files, "--output_dir", tmp_path / "hub")
+    entries = yaml.safe_load((tmp_path / "hub" / ".eval_results" / "org--glue.yaml").read_text())
+    tasks = {entry["dataset"]["task_id"].removeprefix("mrpc_") for entry in entries}
+    assert tasks == METRICS["mrpc"] - {"loss"}
     run(*training(tables, models / "gpt2", tmp_path / "files", "mrpc", epochs=1))
     assert results(tmp_path / "hub")["eval_loss"] == pytest.approx(results(tmp_path / "files")["eval_loss"], rel=1e-5)
     with pytest.raises(ValueError, match="glue, test:1: the label -1 is none of not_equivalent, equivalent, 0, 1"):

@@ -11,6 +11,8 @@ from safetensors import SafetensorError
 from hf_structure.training.arguments import RunArguments
 from hf_structure.training.scripts import begin, run
 
+UPLOAD = RuntimeError("Error while uploading 'model.safetensors' to the Hub.")
+UPLOAD.__cause__ = HTTPError("Server disconnected")
 TORCH = "[enforce fail at inline_container.cc:672] . unexpected pos 1484864 vs 1484756"
 
 
@@ -22,6 +24,7 @@ TORCH = "[enforce fail at inline_container.cc:672] . unexpected pos 1484864 vs 1
         (ImportError("You need to install `bitsandbytes`"), "You need to install `bitsandbytes`"),
         (PackageNotFoundError("deepspeed"), "No package metadata was found for deepspeed"),
         (HTTPError("Name or service not known"), "the Hub: Name or service not known"),
+        (UPLOAD, "the Hub: Error while uploading 'model.safetensors' to the Hub. Server disconnected"),
         (OSError(28, "No space left on device", "runs/udgn"), "runs/udgn: No space left on device"),
         (OSError(122, "Disk quota exceeded"), "Disk quota exceeded"),
         (SafetensorError("Error while serializing: I/O error: ... (os error 28)"), "No space left on device"),

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from hf_structure.cli.common import add_command
+from hf_structure.cli.export import add_sentence_transformers, export_model
 from hf_structure.hub.locating import installed_models, resolve_model, short_names
 from hf_structure.text.files import writing_to
 
@@ -24,8 +25,14 @@ def add_publish(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--license", metavar="NAME", help="licence of the model: apache-2.0, mit, cc-by-sa-4.0, ...")
     parser.add_argument("--language", metavar="CODE", help="language of its text: en, de, ...")
     parser.add_argument(
+        "--eval_dataset",
+        metavar="ORG/NAME[/TASK][@REVISION]",
+        help="the data set of the Hub that the results of training are of, for its leaderboard",
+    )
+    parser.add_argument(
         "--code", action="store_true", help="add its code: transformers alone will load it, if trusted"
     )
+    add_sentence_transformers(parser)
     parser.add_argument(
         "--handler", action="store_true", help="add a handler.py, by which Inference Endpoints parse and score"
     )
@@ -47,7 +54,9 @@ def run_publish(options: argparse.Namespace) -> None:
 
     is_short = options.folder in short_names() or options.folder in installed_models()
     folder = resolve_model(options.folder) if is_short else options.folder
-    with TemporaryDirectory() as added, _with_code(folder) if options.code else nullcontext(folder) as folder:
+    exports = options.code or options.sentence_transformers
+    source = _exported(folder, options.sentence_transformers) if exports else nullcontext(folder)
+    with TemporaryDirectory() as added, source as folder:
         publication = _prepare(folder, options)
         if options.handler:
             _add_handler(publication, added)
@@ -61,14 +70,15 @@ def _prepare(folder: str, options: argparse.Namespace) -> "Publication":
     """Collects what is published. On a terminal, asks for an unknown licence."""
     from hf_structure.hub.publishing import UnknownLicenseError, prepare
 
+    others = {"language": options.language, "eval_dataset": options.eval_dataset}
     try:
-        return prepare(folder, options.repository, options.license, options.language)
+        return prepare(folder, options.repository, options.license, **others)
     except UnknownLicenseError:
         # A script cannot be asked: there, the error says which option is missing.
         license = _ask_for_license() if sys.stdin.isatty() else None
         if not license:
             raise
-    return prepare(folder, options.repository, license, options.language)
+    return prepare(folder, options.repository, license, **others)
 
 
 def _add_handler(publication: "Publication", folder: str) -> None:
@@ -90,16 +100,17 @@ def _ask_for_license() -> str | None:
 
 
 @contextmanager
-def _with_code(folder: str) -> Iterator[str]:
+def _exported(folder: str, sentence_transformers: bool) -> Iterator[str]:
     """Yields a temporary copy of a model's folder that also contains the model's code."""
-    from hf_structure.exporting.folder import export  # imports torch
     from hf_structure.hub.publishing import COMPANIONS
 
     with TemporaryDirectory() as output:
         with writing_to(output):
-            export(folder, output)
+            export_model(folder, output, False, sentence_transformers)
             # Export copies the model alone. The card also needs results, facts and licence.
             for file in (file for pattern in COMPANIONS for file in Path(folder).glob(pattern)):
-                if not Path(output, file.name).exists():
-                    shutil.copyfile(file, Path(output, file.name))
+                copy = Path(output, file.relative_to(folder))
+                if not copy.exists():
+                    copy.parent.mkdir(exist_ok=True)
+                    shutil.copyfile(file, copy)
         yield output

@@ -10,6 +10,7 @@ from pathlib import Path
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from safetensors import safe_open
 
+from hf_structure.hub.eval_results import make_entry, to_files
 from hf_structure.models.families import FAMILIES, Family
 
 MARK = "<!-- Made by hf_structure from what it knows. Take this line out, and the card stays as you write it. -->"
@@ -98,6 +99,8 @@ class CardFacts:
     files: dict[str, list[str]] = field(default_factory=dict)  # of "train", "eval" and "test"
     settings: dict[str, str] = field(default_factory=dict)  # of training
     evaluations: dict[str, list[str]] = field(default_factory=dict)  # of "eval" and "test": a script and its options
+    benchmarks: dict[str, str | None] = field(default_factory=dict)  # of "eval" and "test": a data set of the Hub
+    dates: dict[str, str] = field(default_factory=dict)  # when "eval" and "test" ended, in ISO 8601
 
     @classmethod
     def of_folder(cls, folder: Path) -> "CardFacts":
@@ -136,6 +139,33 @@ def make_card(folder: str | Path, name: str, facts: CardFacts | None = None) -> 
         f"## Cite\n\n{family.citation}" if family else "",
     ]
     return ModelCard("\n\n".join(part for part in parts if part) + "\n")
+
+
+def make_eval_results(folder: str | Path, repo_id: str | None, facts: CardFacts) -> dict[str, str]:
+    """
+    Generates the files of `.eval_results/` from the results saved beside a model, by their paths. There is one for
+    each data set of the Hub in `facts.benchmarks`, with the results of the test if both parts are from the same one.
+    """
+    if not any(facts.benchmarks.values()):
+        return {}
+    config = json.loads(Path(folder, "config.json").read_text("utf-8"))
+    # The loss depends on the tokenizer and the objective: it cannot be compared.
+    results = [result for result in read_results(Path(folder), kind_of(config), facts) if result.metric_type != "loss"]
+    found = {part: [result for result in results if result.dataset_split == split] for part, split in SPLITS.items()}
+    # The test comes last, and replaces the validation on the same data set.
+    chosen = {facts.benchmarks.get(part): part for part in SPLITS if found[part]}
+    entries = [
+        make_entry(benchmark, result.metric_type, result.metric_value, _notes(result), facts.dates.get(part), repo_id)
+        for benchmark, part in chosen.items()
+        if benchmark
+        for result in found[part]
+    ]
+    return to_files(entries)
+
+
+def _notes(result: EvalResult) -> str:
+    percent = "" if SHARES.isdisjoint(result.metric_type.split("_")) else " in percent"
+    return f"{result.metric_name}{percent}, {result.dataset_split} split"
 
 
 def read_card(folder: str | Path) -> ModelCard | None:

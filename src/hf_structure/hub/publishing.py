@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +18,17 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.utils import validate_repo_id
 
-from hf_structure.hub.cards import FACTS, RESULTS, CardFacts, is_handwritten, make_card, read_card
+from hf_structure.hub.cards import (
+    FACTS,
+    RESULTS,
+    SPLITS,
+    CardFacts,
+    is_handwritten,
+    make_card,
+    make_eval_results,
+    read_card,
+)
+from hf_structure.hub.eval_results import EVAL_RESULTS, find_files, is_made
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -27,8 +37,15 @@ SUFFIXES = (".json", ".txt", ".model", ".jinja", ".safetensors", ".py", ".md")
 PUSHING = ("commit_message", "commit_description", "private", "token", "revision", "create_pr", "tags")
 PUSHING += ("tokenizer", "license", "language")
 WEIGHTS = ("model*.safetensors", "model.safetensors.index.json", "pytorch_model*.bin*")
+POOLING = "*_Pooling/config.json"  # of sentence-transformers
 NAMES = ("LICENSE", "NOTICE")  # prefixes of names of further files
-COMPANIONS = (FACTS, RESULTS, "LICENSE*", "NOTICE*")  # files about a saved model, besides the model itself
+COMPANIONS = (
+    FACTS,
+    RESULTS,
+    "LICENSE*",
+    "NOTICE*",
+    f"{EVAL_RESULTS}/*.yaml",
+)  # files about a saved model, besides the model itself
 NOT_OF_THE_MODEL = (FACTS, "trainer_state.json", "README.md")
 
 
@@ -38,15 +55,17 @@ class UnknownLicenseError(ValueError):
 
 @dataclass
 class Publication:
-    """The content of a repository: files by their names, and the card."""
+    """The content of a repository: files by their names, the card, and generated texts by their names."""
 
     repo_id: str
     files: dict[str, Path]
     card: str
+    texts: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         sizes = {name: file.stat().st_size for name, file in self.files.items()}
-        sizes["README.md"] = len(self.card.encode())
+        texts = self.texts | {"README.md": self.card}
+        sizes |= {name: len(text.encode()) for name, text in texts.items()}
         lines = [f"{size:>13,}  {name}" for name, size in sorted(sizes.items())]
         return "\n".join([f"{self.repo_id}:", *lines, f"{sum(sizes.values()):>13,}  in all", "", self.card])
 
@@ -57,6 +76,7 @@ def prepare(
     license: str | None = None,
     language: str | None = None,
     tags: list[str] | None = None,
+    eval_dataset: str | None = None,
 ) -> Publication:
     """
     Collects the content of a repository, without uploading it.
@@ -67,9 +87,13 @@ def prepare(
         license (`str`, *optional*): Its licence as the Hub names it, `"apache-2.0"`, unless the folder has it.
         language (`str`, *optional*): Language of its text, such as `"en"`.
         tags (`list[str]`, *optional*): Further tags for its card.
+        eval_dataset (`str`, *optional*):
+            Data set of the Hub that the results of training are of, `"org/name/task@revision"`, unless the folder has
+            it; without task and revision if there is none.
 
     Raises:
-        ValueError: an invalid name, no model in the folder, weights in another format than safetensors.
+        ValueError: an invalid name, no model in the folder, weights in another format than safetensors, an
+            `eval_dataset` without results.
         UnknownLicenseError: neither the folder nor `license` names the licence. It is a `ValueError`.
     """
     # Before any file is read: a wrong name would otherwise show only at the upload.
@@ -77,16 +101,27 @@ def prepare(
         validate_repo_id(repo_id)
     folder = Path(folder)
     files = {file.name: file for file in sorted(folder.glob("*")) if _is_of_the_model(file)}
+    files |= {file.relative_to(folder).as_posix(): file for file in folder.glob(POOLING)}
     if "config.json" not in files:
         raise ValueError(f"{folder} holds no model: there is no config.json in it")
     # Pickled weights may run code when they are loaded.
     if not any(name.endswith(".safetensors") for name in files):
         raise ValueError(f"{folder} has no weights in safetensors: load the model and save it again")
+    facts = CardFacts.of_folder(folder)
+    if eval_dataset:
+        facts = replace(facts, benchmarks=dict.fromkeys(SPLITS, eval_dataset))
+    made = make_eval_results(folder, repo_id, facts)
+    if eval_dataset and not made:
+        raise ValueError(f"{folder} has no results of {eval_dataset}: there are none in {RESULTS}")
+    found = find_files(folder)
+    # Generated files in the folder are replaced: they lack the repository, which is the source.
+    texts = {path: text for path, text in made.items() if path not in found or is_made(found[path])}
+    files |= {path: file for path, file in found.items() if path not in texts}
     card = _card(folder, repo_id, license, language)
     if tags:
         data: Any = card.data
         data.tags = list(dict.fromkeys([*(data.tags or []), *tags]))
-    return Publication(repo_id, files, str(card))
+    return Publication(repo_id, files, str(card), texts)
 
 
 def publish(
@@ -134,6 +169,7 @@ def _changes(
     generated card does not replace a handwritten one.
     """
     changes = [CommitOperationAdd(path, file) for path, file in publication.files.items()]
+    changes += [CommitOperationAdd(path, text.encode()) for path, text in publication.texts.items()]
     published = published_card(api, name, revision)
     if published is None or not is_handwritten(published) or is_handwritten(ModelCard(publication.card)):
         changes.append(CommitOperationAdd("README.md", publication.card.encode()))
@@ -156,8 +192,19 @@ def _readable(name: str) -> Iterator[None]:
     """Turns refusals of the Hub into a `ValueError` of one line."""
     try:
         yield
-    except (HTTPError, OSError, HFValidationError) as error:
-        raise ValueError(f"cannot publish {name}: {str(error).strip().splitlines()[0]}") from error
+    except (HTTPError, OSError, HFValidationError, RuntimeError) as error:
+        # huggingface_hub raises a RuntimeError for a large file, from the error of the network.
+        causes = [error, error.__cause__] if isinstance(error, RuntimeError) else [error]
+        reasons = [(str(cause).strip() or type(cause).__name__).splitlines()[0] for cause in causes if cause]
+        # All files come in one commit, and large ones that were uploaded before are kept there.
+        advice = "; nothing is half published: repeat it" if _is_interruption(causes[-1]) else ""
+        raise ValueError(f"cannot publish {name}: {' '.join(reasons)}{advice}") from error
+
+
+def _is_interruption(error: BaseException | None) -> bool:
+    """Returns True if the same upload may succeed later: no connection, or a fault of the server."""
+    response = getattr(error, "response", None)
+    return isinstance(error, HTTPError) and (response is None or response.status_code >= 500)
 
 
 def push_model(

@@ -11,6 +11,7 @@ from transformers.integrations import get_available_reporting_integrations
 from transformers.optimization import TYPE_TO_SCHEDULER_FUNCTION
 from transformers.trainer_pt_utils import AcceleratorConfig
 
+from hf_structure.hub.eval_results import parse_benchmark
 from hf_structure.training.launching import check_launcher, check_sharding
 
 SIZES = "a batch holds as many sentences as --max_tokens allows"
@@ -81,10 +82,18 @@ class DataArguments:
     )
     validation_file: list[str] | None = option(None, "Validation text, one or more files.")
     test_file: list[str] | None = option(None, "Test text, on which the best checkpoint is evaluated at the end.")
+    eval_dataset: str | None = option(
+        None, "The data set of the Hub that these files are of, ORG/NAME[/TASK][@REVISION], for results there."
+    )
     max_length: int = option(256, "Maximum length of training sentences; longer ones are left out (and counted).")
     max_tokens: int = option(4096, "Tokens of a batch on one device, including padding.")
     preprocessing_num_workers: int | None = option(None, "Number of processes that prepare the text; by default 1.")
     overwrite_cache: bool = option(False, "Prepare the text again, even if an earlier run has prepared it.")
+
+    def __post_init__(self):
+        # At the start: a wrong name would otherwise show only when the model has been trained.
+        if self.eval_dataset:
+            parse_benchmark(self.eval_dataset)
 
     @property
     def trains(self) -> bool:

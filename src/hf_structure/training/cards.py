@@ -1,6 +1,7 @@
 """Model cards of trained models."""
 
 import sys
+from collections.abc import Iterable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ import torch
 import transformers
 from transformers.modelcard import extract_hyperparameters_from_trainer
 
-from hf_structure.hub.cards import SPLITS, CardFacts, is_handwritten, make_card, read_card
+from hf_structure.hub.cards import SPLITS, CardFacts, is_handwritten, make_card, make_eval_results, read_card
+from hf_structure.hub.eval_results import present_time, write_files
 from hf_structure.hub.locating import installed_models, short_names
 from hf_structure.training.examples import script_path
 from hf_structure.version import __version__
@@ -31,7 +33,14 @@ def note_facts(trainer: Any, model_args: Any, data_args: Any) -> None:
         if files := getattr(data_args, f"{name}_file"):
             facts.files[part] = [Path(file).name for file in files]
             facts.evaluations[part] = evaluation(name, model_args, data_args, trainer.args)
+            facts.benchmarks[part] = data_args.eval_dataset
     facts.save(folder)
+
+
+def note_dates(folder: Path, parts: Iterable[str]) -> None:
+    """Saves the present time as the end of the evaluation on the given parts, `"eval"` and `"test"`."""
+    facts = CardFacts.of_folder(folder)
+    replace(facts, dates=facts.dates | dict.fromkeys(parts, present_time())).save(folder)
 
 
 def training_facts(trainer: Any, model_args: Any, data_args: Any) -> CardFacts:
@@ -112,10 +121,11 @@ def learning_rates(trainer: Any) -> str:
 
 def write_card(trainer: Any, **given: Any) -> None:
     """
-    Writes the card of a trainer's model into its folder; a handwritten card is kept. Fields of [`CardFacts`] that are
-    `given` override the saved ones.
+    Writes the card of a trainer's model and its evaluation results into its folder; what was written by hand is kept.
+    Fields of [`CardFacts`] that are `given` override the saved ones.
     """
     folder = Path(trainer.args.output_dir)
+    write_files(make_eval_results(folder, trainer.hub_model_id, CardFacts.of_folder(folder)), folder)
     before = read_card(folder)
     # Never overwrite the words of a person.
     if before is not None and is_handwritten(before):

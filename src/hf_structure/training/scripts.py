@@ -26,13 +26,13 @@ from transformers import (
 )
 
 from hf_structure.corpora.minimal_pairs import table_files
-from hf_structure.hub.cards import RESULTS
+from hf_structure.hub.cards import RESULTS, SPLITS
 from hf_structure.hub.locating import resolve_model
 from hf_structure.hub.suggestions import did_you_mean, with_suggestions
 from hf_structure.text.files import error_line, full_disk, new_file, writing_to
 from hf_structure.text.json_text import parse_json, read_whole
 from hf_structure.training.arguments import DataArguments, RunArguments, TrainedModelArguments
-from hf_structure.training.cards import note_facts
+from hf_structure.training.cards import note_dates, note_facts
 
 logger = logging.getLogger(__name__)
 
@@ -239,6 +239,7 @@ def report(trainer: Any, metrics: dict[str, dict[str, float]]) -> None:
     together = load_object(file) if file.exists() else {}
     write_json(together | {name: value for values in metrics.values() for name, value in values.items()}, file)
     if has_card(trainer):
+        note_dates(folder, [split for split in metrics if split in SPLITS])
         trainer.create_model_card()
     for split, values in metrics.items():
         write_json(values, folder / f"{split}_results.json")
@@ -307,6 +308,9 @@ def run(main: Callable[[], None], name: str) -> None:
 
 def _message(error: Exception) -> str | None:
     """Formats an error about files, options, the Hub or missing packages in one line; None for a bug."""
+    # huggingface_hub raises a RuntimeError for a large file, from the error of the network.
+    if isinstance(error, RuntimeError) and isinstance(error.__cause__, HTTPError):
+        error = HTTPError(f"{error} {error.__cause__}")
     if isinstance(error, OSError) and error.filename:
         return error_line(error)
     if (number := full_disk(error)) is not None:
