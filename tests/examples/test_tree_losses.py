@@ -12,6 +12,9 @@ import torch
 from running import ENVIRONMENT, TORCHRUN, command, load_script, losses, results, step_of
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+from hf_structure.metrics.constituency import left_branching
+from hf_structure.training.tree_losses import TreeCollator
+
 SHAPE = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 64}
 WIDE = {**SHAPE, "intermediate_size": 32}
 GROUPED = {**WIDE, "num_key_value_heads": 2}
@@ -190,6 +193,36 @@ def test_trees_of_the_training_text_and_of_a_stream(corpus, run, tmp_path):
     assert len(losses(tmp_path / "run", "tree_loss")) == 6
 
 
+def seen_trees(run, monkeypatch, corpus: Path, output_dir: Path, trees: str) -> tuple[dict[tuple, list], list[float]]:
+    """Trees by their sentences, and losses of the text."""
+    seen = {}
+    collate = TreeCollator.__call__
+
+    def recording(self, examples):
+        seen.update({tuple(example["input_ids"]): example["spans"] for example in examples})
+        return collate(self, examples)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TreeCollator, "__call__", recording)
+        run(*new("llama"), *arguments(corpus, output_dir, "treereg"), "--trees", trees, "--tree_every", "1")
+    return seen, losses(output_dir)
+
+
+def test_controls(corpus, run, tmp_path, monkeypatch):
+    """The sentences and the text stay, and have other trees."""
+    kinds = ("gold", "left", "random", "shuffled")
+    found = {kind: seen_trees(run, monkeypatch, corpus, tmp_path / kind, kind) for kind in kinds}
+    trees = {kind: seen for kind, (seen, _) in found.items()}
+    assert all(seen.keys() == trees["gold"].keys() for seen in trees.values())
+    for spans in trees["left"].values():
+        assert spans == [list(span) for span in left_branching(len(spans) + 1)]
+    assert trees["random"] != trees["gold"] != trees["shuffled"]
+    sizes = {tokens: len(spans) for tokens, spans in trees["gold"].items()}
+    assert all({tokens: len(spans) for tokens, spans in seen.items()} == sizes for seen in trees.values())
+    assert sorted(trees["shuffled"].values()) == sorted(trees["gold"].values())
+    assert len({text[0] for _, text in found.values()}) == 1
+
+
 @pytest.mark.parametrize("kind", LOSSES)
 def test_computes_in_half_precision(corpus, run, tmp_path, kind):
     run(*new("llama"), *arguments(corpus, tmp_path, kind, epochs=2), "--bf16")
@@ -228,6 +261,8 @@ PLANTING = ["--tree_loss", "planting", "--attn_implementation", "eager"]
             ["--model_type", "pushdown", *TREES, *TREEREG],
             "--tree_loss is for models without structures: this one reads trees",
         ),
+        ([*LLAMA, "--trees", "random"], "--trees random: this model reads no structures"),
+        ([*LLAMA, *PLANTING, "--trees", "left"], "--trees left: --tree_loss planting has no such control"),
         (["--model_type", "llama", "--base_model", "x", *TEXT], "--base_model is grafted on: give --model_type gilt"),
         (["--model_type", "lama", *TEXT], r"no model family 'lama'.*or one of transformers.*llama"),
     ],
