@@ -11,7 +11,8 @@ the options after `--`: without a loss of trees (`none`), with tree regularizati
 All checkpoints are tested, `--checkpoints` at equal distances. `test` is the share of its texts whose whole result is
 right, by greedy decoding. In the set `generalization`, one word decides between the rules: the first word of a
 question, or the main verb. `generalization` is the share of its texts in which this word is right, and `linear` the
-share in which it is the word of the linear rule, after the right words before it.
+share in which it is the word of the linear rule, after the right words before it. `whole` is the share whose whole
+result is right.
 
 Finished runs are skipped, and interrupted ones resume from their last checkpoint: repeat the same command. Checkpoints
 are removed when they have been tested. The table is written to `table.md` whenever a run ends, and is printed at the
@@ -51,8 +52,8 @@ from hf_structure.training.scripts import run, save_whole, write_json, write_tex
 RUN_CLM = Path(__file__).parents[1] / "run_clm.py"
 RUNS = ("none", "treereg", "random")
 MARKERS = ("decl", "quest", "past", "present")  # between a sentence and its result
-MEASURES = ("test", "generalization", "linear")
-COLUMNS = ("test", "generalization at 1/4", "at 1/2", "at the end", "linear")
+MEASURES = ("test", "generalization", "linear", "whole")
+COLUMNS = ("test", "generalization at 1/4", "at 1/2", "at the end", "linear", "whole")
 LONGEST = 64  # tokens of a text
 HEAD = 32  # dimensions of an attention head
 BATCH = 250  # texts that are tested at a time
@@ -131,15 +132,15 @@ def accuracies(model: Any, tokenizer: Any, args: argparse.Namespace) -> dict[str
     test, right, linear = ([row["words"] for row in load_sentences(Path(args.data, f"{name}.txt"))] for name in names)
     # Greedy decoding makes its first error where the likeliest word is wrong after right ones.
     found = likeliest_words(model, tokenizer, test)
-    whole = [result == results(words) for words, result in zip(test, found, strict=True)]
-    hierarchical = []
-    by_order = []
+    values = {"test": [result == results(words) for words, result in zip(test, found, strict=True)]}
+    values |= {name: [] for name in MEASURES[1:]}
     for words, other, found in zip(right, linear, likeliest_words(model, tokenizer, right), strict=True):
-        pairs = zip(results(words), results(other), found, strict=True)
-        one, two, likeliest = next(each for each in pairs if each[0] != each[1])
-        hierarchical.append(likeliest == one)
-        by_order.append(likeliest == two)
-    return dict(zip(MEASURES, map(fmean, (whole, hierarchical, by_order)), strict=True))
+        triples = zip(results(words), results(other), found, strict=True)
+        hierarchical, by_order, likeliest = next(triple for triple in triples if triple[0] != triple[1])
+        values["generalization"].append(likeliest == hierarchical)
+        values["linear"].append(likeliest == by_order)
+        values["whole"].append(found == results(words))
+    return {name: fmean(value) for name, value in values.items()}
 
 
 def evaluate(folder: Path, args: argparse.Namespace) -> None:
@@ -175,7 +176,7 @@ def summary(curve: dict[int, dict[str, float]]) -> dict[str, float]:
     last = max(curve)
     at = {share: curve[min(curve, key=lambda step: abs(step - share * last))] for share in (0.25, 0.5, 1)}
     shares = [at[share]["generalization"] for share in at]
-    values = (at[1]["test"], *shares, at[1]["linear"])
+    values = (at[1]["test"], *shares, at[1]["linear"], at[1]["whole"])
     return {f"test_{column}": value for column, value in zip(COLUMNS, values, strict=True)}
 
 

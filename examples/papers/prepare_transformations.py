@@ -11,7 +11,7 @@ Each text is a sentence, a word that tells what to do with it, and the result (M
 
 `quest` turns a sentence into a question. The hierarchical rule moves the auxiliary of the main clause to the front,
 the linear rule the first one. `present` puts a sentence into the present tense. By the hierarchical rule a verb agrees
-with its subject, by the linear rule with the last noun before it. Half of all texts repeat their sentence, after
+with its subject, by the linear rule with the last noun before it. About half of all texts repeat their sentence, after
 `decl` or `past`.
 
 In `train`, `dev` and `test` both rules have the same results: what would decide, a clause in the subject of a question

@@ -193,8 +193,14 @@ def test_trees_of_the_training_text_and_of_a_stream(corpus, run, tmp_path):
     assert len(losses(tmp_path / "run", "tree_loss")) == 6
 
 
-def seen_trees(run, monkeypatch, corpus: Path, output_dir: Path, trees: str) -> tuple[dict[tuple, list], list[float]]:
-    """Trees by their sentences, and losses of the text."""
+ALIKE = """
+( (S (NP (DT the) (NN dog)) (VP (VBZ sees) (NP (DT a) (NN cat)))) )
+( (S (NP (NP (DT a) (NN cat)) (PP (IN of) (NNS dogs))) (VP (VBZ sees))) )
+"""  # of the same length
+
+
+def seen_trees(run, monkeypatch, corpus: Path, output_dir: Path, trees: str) -> dict[tuple, list]:
+    """Trees by their sentences."""
     seen = {}
     collate = TreeCollator.__call__
 
@@ -202,25 +208,28 @@ def seen_trees(run, monkeypatch, corpus: Path, output_dir: Path, trees: str) -> 
         seen.update({tuple(example["input_ids"]): example["spans"] for example in examples})
         return collate(self, examples)
 
+    output_dir.mkdir()
+    file = output_dir / "trees.mrg"
+    file.write_text(ALIKE)
+    options = ["--tree_file", str(file), "--tree_every", "1", "--max_steps", "2", "--trees", trees]
     with monkeypatch.context() as patch:
         patch.setattr(TreeCollator, "__call__", recording)
-        run(*new("llama"), *arguments(corpus, output_dir, "treereg"), "--trees", trees, "--tree_every", "1")
-    return seen, losses(output_dir)
+        run(*new("llama"), *arguments(corpus, output_dir, "treereg"), *options)
+    return seen
 
 
 def test_controls(corpus, run, tmp_path, monkeypatch):
-    """The sentences and the text stay, and have other trees."""
+    """The sentences stay, and have other trees; the text has none that could be replaced."""
     kinds = ("gold", "left", "random", "shuffled")
     found = {kind: seen_trees(run, monkeypatch, corpus, tmp_path / kind, kind) for kind in kinds}
-    trees = {kind: seen for kind, (seen, _) in found.items()}
-    assert all(seen.keys() == trees["gold"].keys() for seen in trees.values())
-    for spans in trees["left"].values():
-        assert spans == [list(span) for span in left_branching(len(spans) + 1)]
-    assert trees["random"] != trees["gold"] != trees["shuffled"]
-    sizes = {tokens: len(spans) for tokens, spans in trees["gold"].items()}
-    assert all({tokens: len(spans) for tokens, spans in seen.items()} == sizes for seen in trees.values())
-    assert sorted(trees["shuffled"].values()) == sorted(trees["gold"].values())
-    assert len({text[0] for _, text in found.values()}) == 1
+    (first, second) = found["gold"]
+    one, other = found["gold"].values()
+    assert (one, other) != (other, one)
+    assert found["shuffled"] == {first: other, second: one}
+    assert all(spans == [list(span) for span in left_branching(5)] for spans in found["left"].values())
+    assert found["random"].keys() == found["gold"].keys()
+    assert found["random"] not in (found["gold"], found["left"])
+    assert len({losses(tmp_path / kind)[0] for kind in kinds}) == 1
 
 
 @pytest.mark.parametrize("kind", LOSSES)

@@ -71,7 +71,7 @@ def test_checkpoints_are_tested_in_order(compare, tmp_path):
     results = json.loads((tmp_path / "none-seed1" / "steps.json").read_text())
     assert list(map(int, results)) == list(STEPS)
     curve = {step: dict.fromkeys(script.MEASURES, step / 10) for step in STEPS}
-    assert list(script.summary(curve).values()) == [1.0, 0.2, 0.4, 1.0, 1.0]
+    assert list(script.summary(curve).values()) == [1.0, 0.2, 0.4, 1.0, 1.0, 1.0]
 
 
 def test_an_interrupted_test_is_repeated(compare, tmp_path):
@@ -128,8 +128,8 @@ def rules(data, tmp_path):
 
 @pytest.mark.smoke
 def test_models_of_either_rule(rules):
-    assert rules("test", "generalization") == {"test": 1.0, "generalization": 1.0, "linear": 0.0}
-    assert rules("test", "generalization-linear") == {"test": 1.0, "generalization": 0.0, "linear": 1.0}
+    assert rules("test", "generalization") == dict(test=1.0, generalization=1.0, linear=0.0, whole=1.0)
+    assert rules("test", "generalization-linear") == dict(test=1.0, generalization=0.0, linear=1.0, whole=0.0)
 
 
 def test_one_wrong_word_makes_a_result_wrong(rules, data, tmp_path):

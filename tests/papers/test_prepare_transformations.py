@@ -119,7 +119,9 @@ def test_rules(task, sentence, linear, hierarchical):
 def test_training_does_not_decide(data, name, task):
     repeated, changed = MARKERS[task]
     found = items(data, name, task)
-    assert [marker for _, marker, _ in found] == [repeated, changed] * (len(found) // 2)
+    markers = [marker for _, marker, _ in found]
+    assert markers.count(repeated) + markers.count(changed) == len(found)
+    assert markers.count(repeated) == pytest.approx(len(found) / 2, rel=0.1)
     for words, marker, result in found:
         if marker == repeated:
             assert result == words
