@@ -128,8 +128,8 @@ def rules(data, tmp_path):
 
 @pytest.mark.smoke
 def test_models_of_either_rule(rules):
-    assert rules("test", "generalization") == dict(test=1.0, generalization=1.0, linear=0.0, whole=1.0)
-    assert rules("test", "generalization-linear") == dict(test=1.0, generalization=0.0, linear=1.0, whole=0.0)
+    assert rules("test", "generalization") == {"test": 1.0, "generalization": 1.0, "linear": 0.0, "whole": 1.0}
+    assert rules("test", "generalization-linear") == {"test": 1.0, "generalization": 0.0, "linear": 1.0, "whole": 0.0}
 
 
 def test_one_wrong_word_makes_a_result_wrong(rules, data, tmp_path):
