@@ -55,7 +55,7 @@ MARKERS = ("decl", "quest", "past", "present")  # between a sentence and its res
 MEASURES = ("test", "generalization", "linear", "whole")
 COLUMNS = ("test", "generalization at 1/4", "at 1/2", "at the end", "linear", "whole")
 LONGEST = 64  # tokens of a text
-HEAD = 32  # dimensions of an attention head
+HEADS = 4  # tree regularization fits a quarter of them, at least one
 BATCH = 250  # texts that are tested at a time
 OPTIONS = {"max_tokens": 1024, "learning_rate": 1e-3, "lr_scheduler_type": "cosine", "warmup_steps": 100}
 OPTIONS |= {"eval_strategy": "no", "save_strategy": "steps"}
@@ -78,7 +78,7 @@ def build_parser() -> argparse.ArgumentParser:
 def shape(args: argparse.Namespace) -> dict[str, int]:
     """Settings of a model's configuration."""
     size = {"hidden_size": args.hidden_size, "num_hidden_layers": args.num_layers, "max_position_embeddings": LONGEST}
-    size |= {"num_attention_heads": max(args.hidden_size // HEAD, 1)}
+    size |= {"num_attention_heads": HEADS}
     return size if args.model_type == "gpt2" else size | {"intermediate_size": 2 * args.hidden_size}
 
 
