@@ -168,7 +168,7 @@ LINES: dict[str, Callable[[Path, Path], list[str]]] = {
     ],
     "compare_transformations": lambda made, output: [
         *(f"--data={made}/question", "--runs", "treereg", *SHAPE, "--num_layers=1", "--checkpoints=2"),
-        *(f"--output_dir={output}", *LATER, "--max_tokens=200", "--tree_every=2", "--warmup_steps=1"),
+        *(f"--output_dir={output}", *LATER, "--max_tokens=200", "--tree_every=2", "--logging_steps=1"),
     ],
     "run_dynamics": lambda made, output: [
         *(f"{made}/dynamics", f"--test_file={made}/dev.conllu", f"--blimp={made}/blimp", "--num_maskings=1"),
