@@ -30,6 +30,7 @@ TRAINED_BY = {
     "compare_gilt": "run_clm",
     "compare_rngt": "run_parsing",
     "compare_sts": "run_glue",
+    "compare_transformations": "run_clm",
 }  # else run_mlm
 
 

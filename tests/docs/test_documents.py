@@ -70,6 +70,7 @@ NOT_RUN = {  # by a regular expression of the command line
     r"^hf-structure (mcp|serve)": "serves until it is stopped; tests/integrations has it",
     r"--model my-parser$": "a model of a package; tests/hub installs it",
     r"lm_eval": "a task of the Hub; tests/integrations has it",
+    r"prepare_transformations": "a hundred thousand texts; tests/papers makes some",
     r"annotate_corpus.py more.txt": "the small text does not go that far",
     r"bllip": "data that is not free",
     r"^python examples/prepare_ptb.py sd": "data that is not free; tests/examples makes such",

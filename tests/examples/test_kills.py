@@ -65,6 +65,8 @@ def made(tmp_path_factory, structformer, gilt, gpt2) -> Path:
     sizes = {"kinds": 2, "train": 20, "test": 6, "max_length": 14, "longer": 18, "deeper": 5}
     options = [f"--{name}={size}" for name, size in sizes.items()]
     load_script("prepare_dyck").main([f"--output={folder}/dyck", *options])
+    options = ["--task=question", "--train=40", "--test=12"]
+    load_script("prepare_transformations").main([f"--output={folder}/question", *options])
     (folder / "udgn.json").write_text(json.dumps({"model": {"model_type": "udgn", **TINY}}))
     model = {"model_type": "gilt", **TINY, "intermediate_size": 16, **GRAPHS, "hidden_dropout": 0.1}
     model |= {"attention_dropout": 0.1, "num_hidden_layers": 2}
@@ -163,6 +165,10 @@ LINES: dict[str, Callable[[Path, Path], list[str]]] = {
             "--words=3",
         ),
         *(f"--output_dir={output}", *LATER),
+    ],
+    "compare_transformations": lambda made, output: [
+        *(f"--data={made}/question", "--runs", "treereg", *SHAPE, "--num_layers=1", "--checkpoints=2"),
+        *(f"--output_dir={output}", *LATER, "--max_tokens=200", "--tree_every=2", "--logging_steps=1"),
     ],
     "run_dynamics": lambda made, output: [
         *(f"{made}/dynamics", f"--test_file={made}/dev.conllu", f"--blimp={made}/blimp", "--num_maskings=1"),

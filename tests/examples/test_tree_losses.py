@@ -12,6 +12,9 @@ import torch
 from running import ENVIRONMENT, TORCHRUN, command, load_script, losses, results, step_of
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+from hf_structure.metrics.constituency import left_branching
+from hf_structure.training.tree_losses import TreeCollator
+
 SHAPE = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 64}
 WIDE = {**SHAPE, "intermediate_size": 32}
 GROUPED = {**WIDE, "num_key_value_heads": 2}
@@ -190,6 +193,45 @@ def test_trees_of_the_training_text_and_of_a_stream(corpus, run, tmp_path):
     assert len(losses(tmp_path / "run", "tree_loss")) == 6
 
 
+ALIKE = """
+( (S (NP (DT the) (NN dog)) (VP (VBZ sees) (NP (DT a) (NN cat)))) )
+( (S (NP (NP (DT a) (NN cat)) (PP (IN of) (NNS dogs))) (VP (VBZ sees))) )
+"""  # of the same length
+
+
+def seen_trees(run, monkeypatch, corpus: Path, output_dir: Path, trees: str) -> dict[tuple, list]:
+    """Trees by their sentences."""
+    seen = {}
+    collate = TreeCollator.__call__
+
+    def recording(self, examples):
+        seen.update({tuple(example["input_ids"]): example["spans"] for example in examples})
+        return collate(self, examples)
+
+    output_dir.mkdir()
+    file = output_dir / "trees.mrg"
+    file.write_text(ALIKE)
+    options = ["--tree_file", str(file), "--tree_every", "1", "--max_steps", "2", "--trees", trees]
+    with monkeypatch.context() as patch:
+        patch.setattr(TreeCollator, "__call__", recording)
+        run(*new("llama"), *arguments(corpus, output_dir, "treereg"), *options)
+    return seen
+
+
+def test_controls(corpus, run, tmp_path, monkeypatch):
+    """The sentences stay, and have other trees; the text has none that could be replaced."""
+    kinds = ("gold", "left", "random", "shuffled")
+    found = {kind: seen_trees(run, monkeypatch, corpus, tmp_path / kind, kind) for kind in kinds}
+    (first, second) = found["gold"]
+    one, other = found["gold"].values()
+    assert (one, other) != (other, one)
+    assert found["shuffled"] == {first: other, second: one}
+    assert all(spans == [list(span) for span in left_branching(5)] for spans in found["left"].values())
+    assert found["random"].keys() == found["gold"].keys()
+    assert found["random"] not in (found["gold"], found["left"])
+    assert len({losses(tmp_path / kind)[0] for kind in kinds}) == 1
+
+
 @pytest.mark.parametrize("kind", LOSSES)
 def test_computes_in_half_precision(corpus, run, tmp_path, kind):
     run(*new("llama"), *arguments(corpus, tmp_path, kind, epochs=2), "--bf16")
@@ -228,6 +270,8 @@ PLANTING = ["--tree_loss", "planting", "--attn_implementation", "eager"]
             ["--model_type", "pushdown", *TREES, *TREEREG],
             "--tree_loss is for models without structures: this one reads trees",
         ),
+        ([*LLAMA, "--trees", "random"], "--trees random: this model reads no structures"),
+        ([*LLAMA, *PLANTING, "--trees", "left"], "--trees left: --tree_loss planting has no such control"),
         (["--model_type", "llama", "--base_model", "x", *TEXT], "--base_model is grafted on: give --model_type gilt"),
         (["--model_type", "lama", *TEXT], r"no model family 'lama'.*or one of transformers.*llama"),
     ],
