@@ -16,12 +16,12 @@ from udtools.validator import Validator
 from hf_structure import Parse, parse
 from hf_structure.models.abilities import abilities_of
 from hf_structure.parsing.segmentation import (
-    fitting_starts,
     _pieces_of_words,
     _probabilities,
     _trusted_spans,
     _windows,
     find_starts,
+    fitting_starts,
     sentence_splitter,
 )
 from hf_structure.registration.auto import AutoModelForDependencyParsing
