@@ -52,33 +52,40 @@ def _shared(part: str, whole: str, after: int) -> tuple[int, int, int]:
 
 def apply_rule(rule: str, token: str) -> tuple[str, ...] | None:
     """The words that a rule makes of a token, with its letter case; None if the token is too short for it."""
+    is_upper = len(token) > 1 and token.isupper()
+    lower = token[:1].lower()
+    # A capital letter belongs to the first word, whatever it is made of.
+    plain = token if is_upper or len(lower) != 1 else lower + token[1:]
     words = []
-    for number, pattern in enumerate(rule.split(" ")):
-        match = _PATTERN.fullmatch(pattern)
-        if match is None:
+    for pattern in rule.split(" "):
+        word = _word_of(pattern, plain)
+        if word is None:
             return None
-        before, start, end, after = match.groups()
-        kept = "" if start is None else token[int(start) : int(end) if end else None]
-        if start is not None and (not kept or not _fits(int(start), int(end or 0), len(token))):
-            return None
-        is_capitalized = token[:1].isupper() and not (len(token) > 1 and token.isupper())
-        if is_capitalized and kept and int(start) in (0, -len(token)):
-            kept = kept[:1].lower() + kept[1:]
-        word = before + kept + (after or "")
-        if len(token) > 1 and token.isupper():
-            word = word.upper()
-        words.append(word[:1].upper() + word[1:] if is_capitalized and number == 0 else word)
+        words.append(word.upper() if is_upper else word)
+    if token[:1].isupper():
+        words[0] = words[0][:1].upper() + words[0][1:]
     return tuple(words)
 
 
-def _fits(start: int, end: int, length: int) -> bool:
-    return -length <= start < length and -length < end <= length
+def _word_of(pattern: str, token: str) -> str | None:
+    """The word that a pattern makes of a token; None if it is no pattern or does not fit."""
+    match = _PATTERN.fullmatch(pattern)
+    if match is None:
+        return None
+    before, start, end, after = match.groups()
+    if start is None:
+        return before
+    first = int(start)
+    last = int(end) if end else len(token)
+    fits = max(abs(first), abs(last)) <= len(token)
+    kept = token[first:last]
+    return before + kept + after if fits and kept else None
 
 
 def collect_rules(tokens: Iterable[tuple[str, Sequence[str]]], min_frequency: int = 3) -> list[str]:
     """The frequent rules of multiword tokens, the most frequent first."""
-    counts = Counter(split_rule(token, words) for token, words in tokens)
-    counts.pop(None, None)
+    rules = (split_rule(token, words) for token, words in tokens)
+    counts = Counter(rule for rule in rules if rule is not None)
     return [rule for rule, count in counts.most_common() if count >= min_frequency]
 
 

@@ -184,9 +184,9 @@ class _Row:
         self._append(ids, np.zeros((self.gap, NUM_MATCHES), dtype=np.uint8), nothing, nothing, False)
 
     def cut(self, length: int) -> dict[str, np.ndarray]:
-        names: Sequence[str] = ("ids", "matches", "labels", "sentence_ends", "mask")
-        joined = [np.concatenate(part)[:length] for part in zip(*self.parts, strict=True)]
-        row = dict(zip(names, joined, strict=True))
+        columns = zip(*self.parts, strict=True)
+        names: list[str] = ["ids", "matches", "labels", "sentence_ends", "mask"]
+        row = {name: np.concatenate(parts)[:length] for name, parts in zip(names, columns, strict=True)}
         # What follows is cut off, and no text ends here.
         row["labels"][length - MARGIN :] = -100
         row["sentence_ends"][length - MARGIN :] = -100
