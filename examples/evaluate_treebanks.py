@@ -5,8 +5,14 @@ Scores a parser on the test parts of all treebanks in a folder: a table in Markd
 
 The files have the names of Universal Dependencies (`de_gsd-ud-test.conllu`, compressed or not). The parser reads the
 words of each sentence but not the name of the treebank; with `--tell_treebank` it follows the treebank's style if it
-was trained on it. With `--raw` it reads the text of each sentence, and splits it into words by its own rules or by
-`--word_tokenizer`.
+was trained on it. With `--raw` a parser that finds words and sentences reads the running text of each file: its
+sentences, joined by spaces, and paragraphs apart by empty lines. Other parsers, and `--word_tokenizer`, read the text
+of each sentence. `--words` scores only tokens, words and sentences, without parsing, which takes a minute:
+
+    python examples/evaluate_treebanks.py ud --model model_cards/rngt-multilingual --words --tell_treebank \\
+        --published benchmarks/udpipe-2.17.tsv --output words.md
+
+`--published` names a table of the scores of another parser, which are put behind those of the same name.
 
 The table holds the scores of the CoNLL 2018 shared task, in per cent (relations without subtypes, universal features),
 over all words, including punctuation; UPOS, features and lemmas if the parser predicts them. `train` is the number of
@@ -17,7 +23,10 @@ depends on the one before it, without tags; the number of these sentences is pri
 
 import argparse
 import time
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
+from statistics import fmean
+from typing import Any
 
 from tqdm import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -28,11 +37,15 @@ from hf_structure.metrics.conll18 import conll18_scores
 from hf_structure.models.abilities import abilities_of
 from hf_structure.parsing.loading import load_parser
 from hf_structure.parsing.parse import parse
+from hf_structure.parsing.raw_text import sentence_starts
 from hf_structure.structures.parse import Parse
-from hf_structure.text.conllu import ConlluError, ConlluSentence, read_conllu
+from hf_structure.text.conllu import ConlluError, ConlluSentence, ConlluToken, read_conllu
+from hf_structure.text.documents import read_columns
 from hf_structure.text.files import new_file
+from hf_structure.text.running import running_text, text_sentence
 from hf_structure.text.words import numbered_blocks
 
+SEGMENTATION = ("Tokens", "Sentences", "Words")
 SCORES = {"UAS": None, "LAS": None, "UPOS": "upos", "UFeats": "feats", "Lemmas": "lemma"}  # and their columns
 
 
@@ -63,15 +76,41 @@ def as_chain(sentence: ConlluSentence) -> ConlluSentence:
     return chain
 
 
+def read_words(
+    gold: Sequence[ConlluSentence], model: PreTrainedModel, treebank: str | None
+) -> Iterator[ConlluSentence]:
+    """Yields the sentences that a model finds in the running text of gold ones, as chains."""
+    abilities: Any = abilities_of(model.config)
+    text = running_text(list(map(text_sentence, gold)))
+    [tokens] = abilities.read_texts(model, [treebank] if treebank else [])([text])
+    for start, end in pairwise([*sentence_starts(tokens), len(tokens)]):
+        lines: list[ConlluToken] = []
+        last = 0
+        for token in tokens[start:end]:
+            first = last + 1
+            last += len(token.words)
+            if last > first:
+                lines.append(ConlluToken(f"{first}-{last}", text[token.start : token.end]))
+            lines += [ConlluToken(str(first + number), word) for number, word in enumerate(token.words)]
+        yield as_chain(ConlluSentence(tokens=lines))
+
+
 def score(
     path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, args: argparse.Namespace
 ) -> tuple[dict, int]:
     """Returns the scores on one file, and the number of its sentences that are too long for the model."""
     gold = list(islice(read_conllu(path), args.max_sentences))
     treebank = treebank_name(path)
+    abilities = abilities_of(model.config)
     # A parser knows the treebanks of its training only; others are parsed in its default style.
-    if not (args.tell_treebank and treebank in abilities_of(model.config).treebanks):
+    if not (args.tell_treebank and treebank in abilities.treebanks):
         treebank = None
+    if args.words:
+        return conll18_scores(list(read_words(gold, model, treebank)), gold), 0
+    if args.raw and abilities.read_texts and not args.word_tokenizer:
+        text = running_text(list(map(text_sentence, gold)))
+        found = parse([text], model, tokenizer=tokenizer, treebank=treebank, sentences="model")[0]
+        return conll18_scores(list(read_conllu(found.to_conllu().splitlines(keepends=True))), gold), 0
     inputs = [text_of(sentence, path) for sentence in gold] if args.raw else gold
     options = {"sentences": "line", "word_tokenizer": args.word_tokenizer} if args.raw else {}
     parses = parse(inputs, model, tokenizer=tokenizer, treebank=treebank, skip_long=True, **options)
@@ -83,11 +122,13 @@ def score(
     return conll18_scores(predicted, gold), sum(parsed is None for parsed in parses)
 
 
-def score_names(model: PreTrainedModel, raw: bool) -> list[str]:
+def score_names(model: PreTrainedModel, raw: bool, words: bool) -> list[str]:
     """Scores of words, heads and the columns that the model predicts; segmentation is scored in raw text only."""
+    if words:
+        return list(SEGMENTATION)
     columns = {column.name for column in abilities_of(model.config).columns}
     names = [name for name, column in SCORES.items() if column is None or column in columns]
-    return ["Words", *names] if raw else names
+    return [*SEGMENTATION[1:], *names] if raw else names
 
 
 def training_sizes(folder: str) -> dict[str, int]:
@@ -96,29 +137,48 @@ def training_sizes(folder: str) -> dict[str, int]:
     return {treebank_name(file): sum(1 for _ in numbered_blocks(file)) for file in files}
 
 
-def make_table(scores: dict[str, dict], names: list[str], sizes: dict[str, int]) -> str:
-    """Formats the scores of treebanks as a table in Markdown, with the means."""
-    rows = {treebank: [100 * values[name].f1 for name in names] for treebank, values in scores.items()}
-    rows["mean"] = [sum(column) / len(rows) for column in zip(*rows.values(), strict=True)]
-    lines = [["treebank", "train", *names], ["---"] * (2 + len(names))]
+def make_table(
+    scores: dict[str, dict], names: list[str], sizes: dict[str, int], published: dict[str, dict[str, float]]
+) -> str:
+    """Formats the scores of treebanks as a table in Markdown, with the means. Behind a score is the published one."""
+    titles = []
+    for name in names:
+        titles += [name, *([f"{name} published"] if any(name in row for row in published.values()) else [])]
+    rows: dict[str, list[float | None]] = {}
+    for treebank, values in scores.items():
+        own = {name: 100 * values[name].f1 for name in names}
+        own |= {f"{name} published": value for name, value in published.get(treebank, {}).items()}
+        rows[treebank] = [own.get(title) for title in titles]
+    columns = ([value for value in column if value is not None] for column in zip(*rows.values(), strict=True))
+    rows["mean"] = [fmean(column) if column else None for column in columns]
+    lines = [["treebank", "train", *titles], ["---"] * (2 + len(titles))]
     for treebank, values in rows.items():
         size = f"{sizes[treebank]:,}" if treebank in sizes else ""
-        lines.append([treebank, size, *(f"{value:.1f}" for value in values)])
+        lines.append([treebank, size, *("" if value is None else f"{value:.1f}" for value in values)])
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
+def read_published(path: str | None) -> dict[str, dict[str, float]]:
+    """The scores of treebanks in a table of tab-separated values."""
+    rows = read_columns(path, ["treebank"]) if path else ()
+    return {row.pop("treebank"): {name: float(value) for name, value in row.items()} for row in rows}
+
+
 def evaluate(args: argparse.Namespace) -> None:
-    files = treebank_files(args.folder, "test")
+    files = treebank_files(args.folder, args.part)
     model, tokenizer = load_parser(args.model, None, args.device, args.dtype, None, args.trust_remote_code)
     scores = {}
     too_long = 0
+    if args.words and abilities_of(model.config).read_texts is None:
+        raise ValueError(f"--words: this {type(model).__name__} has no network that finds words in raw text")
     start = time.perf_counter()
     for file in tqdm(files, unit=" treebanks"):
         scores[treebank_name(file)], skipped = score(file, model, tokenizer, args)
         too_long += skipped
     seconds = time.perf_counter() - start
     words = sum(values["Words"].predicted for values in scores.values())
-    table = make_table(scores, score_names(model, args.raw), training_sizes(args.folder))
+    names = score_names(model, args.raw, args.words)
+    table = make_table(scores, names, training_sizes(args.folder), read_published(args.published))
     with new_file(args.output, overwrite=True) as output:
         output.write(table)
     print(f"{table}\n{words:,} words of {len(files)} treebanks, {words / seconds:,.0f} words a second")
@@ -132,7 +192,10 @@ def main(arguments: list[str] | None = None) -> None:
     add_model(parser)
     add_options(parser, "dtype", "word_tokenizer")
     parser.add_argument("--tell_treebank", action="store_true", help="parse each treebank in its own style")
-    parser.add_argument("--raw", action="store_true", help="parse the text of sentences, split into words by rule")
+    parser.add_argument("--raw", action="store_true", help="parse text, not words")
+    parser.add_argument("--words", action="store_true", help="only find the words and sentences of the text")
+    parser.add_argument("--part", choices=["test", "dev"], default="test", help="the part to score; default: test")
+    parser.add_argument("--published", metavar="FILE", help="scores of another parser: columns treebank, Words, ...")
     parser.add_argument("--max_sentences", type=positive, metavar="N", help="read the first N sentences of a file")
     parser.add_argument("--output", required=True, metavar="FILE", help="file for the table")
     run_with_options(parser, evaluate, arguments)

@@ -16,12 +16,12 @@ from udtools.validator import Validator
 from hf_structure import Parse, parse
 from hf_structure.models.abilities import abilities_of
 from hf_structure.parsing.segmentation import (
-    _fitting_starts,
     _pieces_of_words,
     _probabilities,
     _trusted_spans,
     _windows,
     find_starts,
+    fitting_starts,
     sentence_splitter,
 )
 from hf_structure.registration.auto import AutoModelForDependencyParsing
@@ -208,13 +208,13 @@ def test_parts_are_the_likeliest_that_fit(seed):
 
     every = chain.from_iterable(combinations(sorted(possible), number) for number in range(12))
     allowed = [chosen for chosen in every if all(starmap(is_allowed, pairwise([0, *chosen, 12])))]
-    assert _fitting_starts([0], possible, sizes, 4, 8) == {0, *max(allowed, key=likelihood)}
-    assert _fitting_starts([0], possible, sizes, None, None) == {0}
+    assert fitting_starts([0], possible, sizes, 4, 8) == {0, *max(allowed, key=likelihood)}
+    assert fitting_starts([0], possible, sizes, None, None) == {0}
 
 
 def test_a_word_that_is_too_long_is_left_alone():
     possible = dict.fromkeys(range(1, 9), 0.1)
-    assert _fitting_starts([0], possible, [1, 1, 1, 99, 1, 1, 1, 1, 1], None, 9) == {0, 3, 4}
+    assert fitting_starts([0], possible, [1, 1, 1, 99, 1, 1, 1, 1, 1], None, 9) == {0, 3, 4}
 
 
 def test_text_without_starts_fits_the_model(model, tokenizer, monkeypatch):

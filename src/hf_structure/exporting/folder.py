@@ -25,7 +25,7 @@ WEIGHTS = ("model*.safetensors", "pytorch_model*.bin")
 FILES = (
     *("config.json", "generation_config.json", "model.safetensors.index.json", "pytorch_model.bin.index.json"),
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template*"),
-    *("vocab.*", "merges.txt", "*.model", "lexicon.json", "README.md"),
+    *("vocab.*", "merges.txt", "*.model", "lexicon.json", "segmenter.json", "README.md"),
 )
 HEADER = f"""\
 # From hf_structure {__version__}, {{module}}. Copyright The hf_structure authors. Apache License, Version 2.0.

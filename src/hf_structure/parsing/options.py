@@ -130,10 +130,13 @@ class ParseOptions:
             tree (`drop`), or show them to the model as words (`parse`). Marks alone are always parsed as words.
         word_tokenizer (`"english"`, `"spaces"`, `"unicode"` or `Callable`, *optional*):
             How raw text is split into words: by rules for English, at spaces, or by Unicode for any language. In
-            Python also a function that returns words, and tuples of words for a token of several. By default the
-            model's own.
+            Python also a function that returns words, and tuples of words for a token of several. By default by the
+            model if it can, else by the rules that it was trained with.
         treebank (`str`, *optional*):
             For a model trained on several treebanks: the one whose annotation it follows; by default the first.
+        language (`str`, *optional*):
+            For a model that finds words in raw text of several languages: the language of the text, as in the names of
+            its treebanks (`fr` for `fr_gsd`). By default the model tells languages apart.
         max_words (`int`, defaults to 1000):
             Refuses longer sentences: memory grows with the square of the length.
         skip_long (`bool`, defaults to `False`):
@@ -173,6 +176,7 @@ class ParseOptions:
     punctuation: Punctuation = "attach"
     word_tokenizer: WordTokenizer | None = None
     treebank: str | None = None
+    language: str | None = None
     max_words: int = MAX_WORDS
     skip_long: bool = False
     skip_empty: bool = False

@@ -19,6 +19,7 @@ from hf_structure.parsing.assembling import assemble_parse, sentences_of
 from hf_structure.parsing.encoding import SentenceEncoder, encode_all, skipped_errors, with_columns
 from hf_structure.parsing.loading import choose_tokenizer, compute_device, load_parser
 from hf_structure.parsing.options import DEFAULT_PARSER, NAMES, ParseOptions, check_names
+from hf_structure.parsing.raw_text import add_words, split_raw_texts
 from hf_structure.parsing.segmentation import find_starts, sentence_splitter
 from hf_structure.parsing.splitting import choose_splitter, regroup, split_texts, warn_of_several, windows
 from hf_structure.structures.constituency_tree import ConstituencyTree
@@ -26,7 +27,7 @@ from hf_structure.structures.parse import Parse
 from hf_structure.structures.parses import Parses
 from hf_structure.text.reading import is_one_sentence, read_all
 from hf_structure.text.sentences import SentenceError, read_batch
-from hf_structure.text.tokenization import is_word_level
+from hf_structure.text.tokenization import encode, is_word_level
 
 DECODING = ("decoder", "k", "marginals", "beam_size", "rounds", "probabilities")  # options of the search for trees
 WINDOW = 64  # batches whose sentences are sorted by length together
@@ -85,10 +86,18 @@ class Parser:
         by_model = partial(
             sentence_splitter, self.model, self.tokenizer, self._word_tokenizer, self.treebank_id, chosen.batch_size
         )
+        named = choose_treebanks(chosen.treebank, chosen.language, self.abilities, model_name)
+        # The user's own words may not fit the sentences that it finds.
+        read_texts = None if chosen.word_tokenizer else self.abilities.read_texts
+        self._reader = read_texts(self.model, named) if read_texts else None
+        self._finds_sentences = self.abilities.segments or self._reader is not None
         sentences = chosen.sentences
         if sentences == "auto":
-            sentences = "model" if self.abilities.segments else "split"
-        self._split = choose_splitter(sentences, by_model, self._word_tokenizer, chosen.line_breaks)
+            sentences = "model" if self._finds_sentences else "split"
+        self._splits = sentences not in (None, "line")
+        self._reads_sentences = sentences == "model" and self._reader is not None
+        rules = None if self._reads_sentences else sentences
+        self._split = choose_splitter(rules, by_model, self._word_tokenizer, chosen.line_breaks)
         self.encode = SentenceEncoder.with_abilities(
             self.abilities,
             tokenizer=self.tokenizer,
@@ -129,7 +138,7 @@ class Parser:
         instead of being raised.
         """
         # Check at the call, not when the first result is requested: a generator would delay the errors.
-        if self._split is not None and not (tags is None and initial is None):
+        if self._splits and not (tags is None and initial is None):
             raise ValueError("tags and initial trees are those of sentences: they need sentences='line'")
         check_given(self.model, tags, initial)
         if errors not in ("raise", "return"):
@@ -142,7 +151,7 @@ class Parser:
         options = self.options
         deferred = (ValueError,) if return_errors else ()
         # The number of sentences is unknown until texts are split.
-        total = len(inputs) if isinstance(inputs, Sized) and self._split is None else None
+        total = len(inputs) if isinstance(inputs, Sized) and not self._splits else None
         bar = tqdm(total=total, unit=" sentences", disable=not options.progress)
         # `split_texts` appends the number of sentences of each text, and `regroup` takes it from the left.
         counts: deque[int] = deque()
@@ -150,14 +159,20 @@ class Parser:
         if self._split is not None:
             sources = split_texts(sources, counts, self._split, options.batch_size, deferred)
         elif options.sentences is None:
-            better = "model" if self.abilities.segments else "split"
+            better = "model" if self._finds_sentences else "split"
             sources = warn_of_several(sources, better, options.line_breaks)
+        if self._reader is not None and self._reads_sentences:
+            limit = self.abilities.max_tokens or self.abilities.max_words
+            reading = (self._reader, options.batch_size, options.line_breaks, limit, self._count_pieces)
+            sources = split_raw_texts(sources, counts, *reading)
+        elif self._reader is not None:
+            sources = add_words(sources, self._reader, options.batch_size)
         skipped = deferred or skipped_errors(options.skip_long, options.skip_empty)
         encoded = encode_all(with_columns(sources, tags=tags, initial=initial), self.encode, skipped)
         parses = self._parse_windows(encoded, bar)
         if not return_errors:
             parses = (parsed if isinstance(parsed, Parse) else None for parsed in parses)
-        yield from parses if self._split is None else map(Parses, regroup(parses, counts))
+        yield from map(Parses, regroup(parses, counts)) if self._splits else parses
 
     def _parse_windows(
         self, sentences: Iterator[dict[str, Any] | SentenceError], bar: tqdm
@@ -179,6 +194,10 @@ class Parser:
                     bar.update(len(batch))
                 bar.update(len(window) - len(present))
                 yield from parses
+
+    def _count_pieces(self, words: Sequence[str]) -> int:
+        """Number of pieces of words."""
+        return len(encode(words, self.tokenizer)["input_ids"])
 
     def _parse_batch(self, encoded: Sequence[Mapping[str, Any]]) -> list[Parse]:
         decoded = decode_batch(encoded, self.model, **self.decoding)
@@ -222,6 +241,21 @@ def choose_treebank(treebank: str | None, abilities: Abilities, name: str) -> in
     if treebank not in treebanks:
         raise ValueError(f"treebank must be one of {', '.join(treebanks)}, not {treebank!r}")
     return treebanks.index(treebank)
+
+
+def choose_treebanks(treebank: str | None, language: str | None, abilities: Abilities, name: str) -> list[str]:
+    """
+    Returns the treebank, or all of a language. Raises `ValueError` for a language of none, and if the model, named
+    `name`, finds no words in raw text.
+    """
+    if treebank is not None or language is None:
+        return [] if treebank is None else [treebank]
+    if abilities.read_texts is None:
+        raise ValueError(f"this {name} has no network for the words of languages: leave language out")
+    if found := [each for each in abilities.text_treebanks if each.startswith(f"{language}_")]:
+        return found
+    languages = sorted({each.partition("_")[0] for each in abilities.text_treebanks[1:]})
+    raise ValueError(f"language must be one of {', '.join(languages)}, not {language!r}")
 
 
 def decoding_options(structures: Sequence[str], abilities: Abilities, name: str, **options: Any) -> dict[str, Any]:

@@ -136,7 +136,7 @@ def find_starts(
     for words, each, own, inner in zip(paragraphs, pieces, probabilities, inside or repeat(()), strict=False):
         possible = {word: value for word, value in enumerate(own) if word and word not in inner}
         starts = _likely_starts(words, possible, knows_marks)
-        chosen = _fitting_starts(starts, possible, list(map(len, each)), abilities.max_words, abilities.max_tokens)
+        chosen = fitting_starts(starts, possible, list(map(len, each)), abilities.max_words, abilities.max_tokens)
         found.append([word in chosen for word in range(len(words))])
     return found
 
@@ -200,7 +200,7 @@ def _unmarked_starts(start: int, end: int, possible: Mapping[int, float]) -> lis
     return starts[1:-1]
 
 
-def _fitting_starts(
+def fitting_starts(
     starts: Iterable[int],
     possible: Mapping[int, float],
     sizes: Sequence[int],

@@ -60,15 +60,18 @@ class SentencePipeline(Pipeline):
             treebank_id=choose_treebank(treebank, abilities, name),
         )
         structures = choose_structures(structure or self.structure, abilities, name)
+        read_texts = None if word_tokenizer else abilities.read_texts
+        reader = read_texts(self.model, [treebank] if treebank else []) if read_texts else None
         return (
-            {"encode": encode, "skipped": skipped_errors(skip_long, skip_empty)},
+            {"encode": encode, "reader": reader, "skipped": skipped_errors(skip_long, skip_empty)},
             decoding_options(structures, abilities, name, **decoding),
             {"structures": structures, "punctuation": punctuation},
         )
 
-    def preprocess(self, inputs: Any, encode: SentenceEncoder, skipped: tuple) -> dict[str, Any]:
+    def preprocess(self, inputs: Any, encode: SentenceEncoder, reader: Any, skipped: tuple) -> dict[str, Any]:
         try:
-            encoded = encode(cleaned(read_plain(inputs)))
+            source = cleaned(read_plain(inputs))
+            encoded = encode(source if reader is None else reader.add_words(source))
         except skipped:
             encoded = None
         return {"encoded": encoded}

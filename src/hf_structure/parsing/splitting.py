@@ -64,7 +64,7 @@ def split_texts(
     model can batch texts of similar lengths. A text that cannot be split, with an error in `skipped`, is one sentence
     without words, but with the `error`.
     """
-    for window in windows(sources, AHEAD * batch_size * USUAL, _size):
+    for window in text_windows(sources, batch_size):
         # Only raw texts are split, in one call, so that a model can batch them.
         found = iter(split([source.text or "" for source in window if source.is_text]))
         for source in window:
@@ -80,6 +80,11 @@ def split_texts(
                 continue
             counts.append(len(spans))
             yield from parts_of(source, spans)
+
+
+def text_windows(sources: Iterable[SourceSentence], batch_size: int) -> Iterator[list[SourceSentence]]:
+    """Groups sources so that the texts of several batches are read together."""
+    return windows(sources, AHEAD * batch_size * USUAL, _size)
 
 
 def parts_of(source: SourceSentence, spans: Spans) -> Iterator[SourceSentence]:

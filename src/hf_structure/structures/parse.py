@@ -176,7 +176,7 @@ class Parse(Drawn, Value, TreeOfWords):
             return str(self._into_source(self.source, probabilities).with_comments({**added, **(metadata or {})}))
         layer = self._layer_of(structure)
         comments = {"text": self._written_text(layer is not None), **self.metadata, **(metadata or {})}
-        written = structure.to_conllu(_ordered(comments), *(layer or ()))
+        written = self._with_contractions(structure.to_conllu(_ordered(comments), *(layer or ())))
         return self._with_spaces(written) if spaces_after and layer is not None else written
 
     def numbered(self, number: int) -> dict[str, str]:
@@ -205,8 +205,28 @@ class Parse(Drawn, Value, TreeOfWords):
         """The text as in CoNLL-U: one space for any white space between words."""
         if not is_known:
             return " ".join(self.words)
-        pairs = zip(self.words, self._spaces() or (), strict=True)
+        words = list(self.words)
+        for (first, last), form in self._contractions().items():
+            words[first - 1 : last] = [form, *[""] * (last - first)]
+        pairs = zip(words, self._spaces() or (), strict=True)
         return "".join(word + " " * space for word, space in pairs).strip()
+
+    def _contractions(self) -> dict[tuple[int, int], str]:
+        """The first and the last word, from 1, of each token that is not its words joined (`du` of `de le`)."""
+        spans = self.word_spans or ()
+        tokens = (
+            (first, last) for first, last in self.multiword_tokens if spans and spans[first - 1] == spans[last - 1]
+        )
+        return {token: (self.text or "")[slice(*spans[token[0] - 1])] for token in tokens}
+
+    def _with_contractions(self, written: str) -> str:
+        """Writes contractions as they are in the text."""
+        contractions = self._contractions()
+        for (first, last), form in contractions.items():
+            line = f"\n{first}-{last}\t"
+            joined = "".join(self.words[first - 1 : last])
+            written = written.replace(f"{line}{joined}\t", f"{line}{form}\t")
+        return written
 
     def _with_spaces(self, written: str) -> str:
         """Adds `SpacesAfter` to MISC of the tokens of a sentence."""

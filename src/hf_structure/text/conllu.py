@@ -177,7 +177,7 @@ class ConlluSentence:
         forms = self.forms
         word_spans = []
         for (first, last, token), span in zip(tokens, token_spans, strict=True):
-            word_spans += _spans_in_token(forms[first - 1 : last], token.form, span)
+            word_spans += spans_in_token(forms[first - 1 : last], token.form, span)
         return text, word_spans, multiword_tokens
 
     @property
@@ -303,7 +303,7 @@ def without_probabilities(sentence: ConlluSentence) -> ConlluSentence:
     return replace(sentence, comments=comments).with_column("misc", ["|".join(kept) or "_" for kept in notes])
 
 
-def _spans_in_token(words: Sequence[str], form: str, span: tuple[int, int]) -> list[tuple[int, int]]:
+def spans_in_token(words: Sequence[str], form: str, span: tuple[int, int]) -> list[tuple[int, int]]:
     """Spans of the words inside a token with this span; the whole span for words that do not make up its form."""
     if len(words) == 1 or "".join(words) != form:
         return [span] * len(words)

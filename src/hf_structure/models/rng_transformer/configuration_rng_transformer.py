@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -14,7 +14,8 @@ from hf_structure.algorithms.word_annotations import Lexicon, form_ids, spell_fe
 from hf_structure.models.abilities import PROBABILITIES, Abilities, Column, label_columns
 from hf_structure.modules.configuration import EncoderConfig, chosen_layers, require_positive
 
-LEXICON = "lexicon.json"  # the file beside config.json
+LEXICON = "lexicon.json"  # files beside config.json
+SEGMENTER = "segmenter.json"
 CHAIN = "+"  # between the labels of a unary chain
 
 
@@ -54,6 +55,9 @@ class RNGTransformerConfig(EncoderConfig):
             treebank, so that this one stands for any.
         num_segmentation_layers (`int`, defaults to 0): First layers that are read to find where sentences begin in
             running text, as the bundled models do; 0 for a model that finds none.
+        segmenter (`dict`, *optional*): Settings of a network over characters that finds words and sentences in raw
+            text, see [`~hf_structure.modules.character_segmenter.CharacterSegmenter`], as
+            `examples/train_segmenter.py` makes them. Saved to `segmenter.json` beside `config.json`.
         constituents (`list[str]`, *optional*): Labels of constituents to predict; a unary chain is one label, written
             from the top, as in `"S+VP"`. For parsers that give both kinds of trees.
         constituent_size (`int`, defaults to 256): Width of the hidden layer of their scores.
@@ -98,6 +102,7 @@ class RNGTransformerConfig(EncoderConfig):
     treebanks: list[str] | None = None
     treebank_dropout: float | int = 0.0
     num_segmentation_layers: int = 0
+    segmenter: dict[str, Any] | None = None
     constituents: list[str] | None = None
     constituent_size: int = 256
     num_graph_layers: int | list[int] | None = None
@@ -110,38 +115,41 @@ class RNGTransformerConfig(EncoderConfig):
     calibration: dict[str, list[float | int]] | None = None
 
     def __post_init__(self, **kwargs):
-        if "lexicon_file" in kwargs:
-            raise ValueError(f"the lexicon is in {kwargs['lexicon_file']}: load the folder with from_pretrained")
+        for name in _FILES:
+            if name in kwargs:
+                kind = name.removesuffix("_file")
+                raise ValueError(f"the {kind} is in {kwargs[name]}: load the folder with from_pretrained")
         if not self.use_graph_input:
             self.num_rounds = 1  # nothing changes from round to round
         super().__post_init__(**kwargs)
 
     @classmethod
     def get_config_dict(cls, pretrained_model_name_or_path, **kwargs):
-        """As in transformers, with the lexicon."""
+        """As in transformers, with the settings in other files."""
         settings, rest = super().get_config_dict(pretrained_model_name_or_path, **kwargs)
-        return with_lexicon(settings, pretrained_model_name_or_path, kwargs.get("revision")), rest
+        return with_files(settings, pretrained_model_name_or_path, kwargs.get("revision")), rest
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs):
-        """As in transformers, whose `AutoConfig` passes settings without the lexicon, and says where they are from."""
-        return super().from_dict(with_lexicon(config_dict, kwargs.get("name_or_path")), **kwargs)
+        """As in transformers, whose `AutoConfig` passes settings without other files, and says where they are from."""
+        return super().from_dict(with_files(config_dict, kwargs.get("name_or_path")), **kwargs)
 
     def to_json_string(self, use_diff: bool = True) -> str:
-        """As in transformers, with the name of the file in place of the lexicon."""
+        """As in transformers, with the names of files in place of what they hold."""
         values = json.loads(super().to_json_string(use_diff))
-        if self._has_lexicon:
-            values = {name: value for name, value in values.items() if name not in ("known_words", "known_lemmas")}
-            values["lexicon_file"] = LEXICON
+        for name, (file, settings) in _FILES.items():
+            if any(getattr(self, setting) is not None for setting in settings):
+                values = {key: value for key, value in values.items() if key not in settings} | {name: file}
         return json.dumps(values, indent=2) + "\n"
 
     def to_json_file(self, json_file_path, use_diff: bool = True):
-        """As in transformers, with the lexicon beside the file."""
+        """As in transformers, with the other files beside it."""
         super().to_json_file(json_file_path, use_diff)
-        if self._has_lexicon:
-            lexicon = {"known_words": self.known_words, "known_lemmas": self.known_lemmas}
-            text = json.dumps(lexicon, indent=1, ensure_ascii=False) + "\n"
-            Path(json_file_path).with_name(LEXICON).write_text(text, encoding="utf-8")
+        for file, names in _FILES.values():
+            settings = {name: getattr(self, name) for name in names}
+            if any(value is not None for value in settings.values()):
+                text = json.dumps(settings, indent=1, ensure_ascii=False) + "\n"
+                Path(json_file_path).with_name(file).write_text(text, encoding="utf-8")
 
     @property
     def graph_layers(self) -> Sequence[int]:
@@ -184,6 +192,8 @@ class RNGTransformerConfig(EncoderConfig):
             treebanks=tuple(self.treebanks or ()),
             read_beside=self.read_forms if self.num_form_buckets else None,
             segments=self.num_segmentation_layers > 0,
+            read_texts=raw_text_reader if self.segmenter else None,
+            text_treebanks=tuple((self.segmenter or {}).get("treebanks", ())),
             reads="pieces",
             max_words=self.max_words,
             max_tokens=self.max_pieces,
@@ -282,10 +292,28 @@ def numbered(values: tuple[str, ...]) -> Mapping[int, str]:
     return dict(enumerate(values))
 
 
-def with_lexicon(settings: dict[str, Any], folder: Any, revision: str | None = None) -> dict[str, Any]:
-    """Settings with the lexicon that they name a file of, if it is known which folder or repository they are from."""
-    if not folder or "lexicon_file" not in settings:
-        return settings
-    file: Any = cached_file(folder, settings["lexicon_file"], revision=revision)
-    lexicon = json.loads(Path(file).read_text("utf-8"))
-    return {name: value for name, value in settings.items() if name != "lexicon_file"} | lexicon
+def raw_text_reader(model: Any, treebanks: Sequence[str]) -> Callable:
+    """The reader of raw text of a parser with a segmenter, with the habits of these treebanks, or of any."""
+    from hf_structure.text.raw_text import RawTextReader
+
+    settings = model.config.segmenter
+    names = settings["treebanks"]
+    # The parser may have learned others since.
+    numbers = [names.index(name) for name in treebanks if name in names]
+    return RawTextReader(model.character_segmenter, settings, numbers or [0])
+
+
+def with_files(settings: dict[str, Any], folder: Any, revision: str | None = None) -> dict[str, Any]:
+    """Settings with what is in the files that they name, if it is known which folder or repository they are from."""
+    for name in _FILES.keys() & settings.keys() if folder else ():
+        file: Any = cached_file(folder, settings[name], revision=revision)
+        held = json.loads(Path(file).read_text("utf-8"))
+        settings = {key: value for key, value in settings.items() if key != name} | held
+    return settings
+
+
+# Files by the setting that names them, and the settings that they hold.
+_FILES = {
+    "lexicon_file": (LEXICON, ("known_words", "known_lemmas")),
+    "segmenter_file": (SEGMENTER, ("segmenter",)),
+}

@@ -36,6 +36,7 @@ from hf_structure.models.rng_transformer.scoring_rng_transformer import (
     sum_of_losses,
 )
 from hf_structure.models.rng_transformer.words_rng_transformer import Sentences, WordsMixin, differ, select, write
+from hf_structure.modules.character_segmenter import CharacterSegmenter
 from hf_structure.modules.encoder_start import MODEL_TYPES, PretrainedEncoderMixin
 from hf_structure.modules.graph_encoder import GraphEncoderModel, GraphPreTrainedModel, refuse_states
 from hf_structure.modules.graph_transformer import Arcs, RelativePositionBias
@@ -133,6 +134,9 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         self.rng_transformer = RNGTransformerModel(config)
         self.add_embeddings(config)
         self.add_scorers(config)
+        if config.segmenter is not None:
+            # It reads text before there are words: `forward` does not run or train it.
+            self.character_segmenter = CharacterSegmenter(config.segmenter)
         self.post_init()
 
     @can_return_tuple

@@ -1,0 +1,175 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["hf_structure[train]"]
+# ///
+"""
+Train the network that splits raw text into sentences, tokens and words, on a folder of treebanks, for a parser.
+
+    python examples/train_segmenter.py --config segmenter --folder ud --parser model_cards/rngt-multilingual \\
+        --dictionary words.tsv --output_dir runs/segmenter --use_cpu
+
+Files of treebanks have the names of Universal Dependencies (`de_gsd-ud-train.conllu`, compressed or not). The text of
+a treebank is that of its tokens and their `SpaceAfter`. Small treebanks have more weight (`--sampling_power`), and so
+have those whose tokens are hard to find. Half of the texts are read without the name of their treebank. `--dictionary`
+has words of Chinese and Japanese that help where treebanks are small: on each line a word, a tab and its cost, which
+grows as words become rarer, as in `cjdict.txt` of ICU (unicode-org/icu); words of more than `--max_cost` are left
+out. Vectors of characters begin as those of the parser's pieces.
+
+An interrupted run resumes from its last checkpoint when the same command is repeated. At the end, the parser with the
+network is saved to the output folder, in float16. `examples/evaluate_treebanks.py --raw` scores it.
+"""
+
+import argparse
+import copy
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from transformers import HfArgumentParser, PreTrainedModel, PreTrainedTokenizerBase, TrainingArguments, set_seed
+from transformers.trainer_utils import get_last_checkpoint
+
+from hf_structure.algorithms.characters import CharacterReader, dictionary_of, listed_characters
+from hf_structure.algorithms.contractions import collect_rules, collect_splits
+from hf_structure.corpora.ud_folders import treebank_files, treebank_name
+from hf_structure.hub.compact import save_compact
+from hf_structure.modules.character_segmenter import CharacterSegmenter
+from hf_structure.parsing.loading import load_parser
+from hf_structure.text.conllu import read_conllu
+from hf_structure.text.running import TextSentence, multiword_tokens, text_sentence
+from hf_structure.text.words import numbered_lines
+from hf_structure.training.examples import config_file
+from hf_structure.training.scripts import load_object, run
+from hf_structure.training.segmentation import (
+    SegmentationData,
+    SegmentationTrainer,
+    collate,
+    encode_treebank,
+)
+
+logger = logging.getLogger("train_segmenter")
+
+
+@dataclass
+class SegmenterArguments:
+    """Options of the network and its text."""
+
+    folder: str = field(metadata={"help": "the folder of treebanks"})
+    parser: str = field(metadata={"help": "the parser that gets the network"})
+    dictionary: str | None = field(default=None, metadata={"help": "words and their costs"})
+    max_cost: int = field(default=105, metadata={"help": "cost of the rarest words to keep"})
+    sampling_power: float = field(default=0.5, metadata={"help": "1 draws texts by the size of treebanks"})
+    row_length: int = field(default=384, metadata={"help": "characters of a text"})
+    hidden_size: int = field(default=192, metadata={"help": "width of the network"})
+    embedding_size: int = field(default=64, metadata={"help": "width of the vectors of characters"})
+    dilations: list[int] = field(
+        default_factory=lambda: [1, 2, 4, 8, 16, 32, 1], metadata={"help": "distances that the layers read over"}
+    )
+    dropout: float = field(default=0.1, metadata={"help": "dropout in the layers"})
+
+
+def read_treebanks(folder: str) -> dict[str, list[TextSentence]]:
+    """The sentences of the training part of each treebank."""
+    files = treebank_files(folder, "train")
+    return {str(treebank_name(file)): list(map(text_sentence, read_conllu(file))) for file in files}
+
+
+def read_dictionary(path: str | None, max_cost: int) -> dict[str, str]:
+    """The words of a dictionary of several characters, by their costs."""
+    if path is None:
+        return {}
+    rows = (line.split("\t") for _, line in numbered_lines(path) if not line.startswith("#"))
+    return dictionary_of([(word, int(cost)) for word, cost in rows if len(word) <= 8 and int(cost) <= max_cost])
+
+
+def settings_of(args: SegmenterArguments, treebanks: dict[str, list[TextSentence]]) -> dict:
+    """The settings of a network for these treebanks."""
+    sentences = [sentence for texts in treebanks.values() for sentence in texts]
+    tokens = list(multiword_tokens(sentences))
+    rules = collect_rules(tokens)
+    return {
+        "hidden_size": args.hidden_size,
+        "embedding_size": args.embedding_size,
+        "dilations": args.dilations,
+        "dropout": args.dropout,
+        "treebanks": ["any", *treebanks],
+        "characters": listed_characters(sentence.text for sentence in sentences),
+        "dictionary": read_dictionary(args.dictionary, args.max_cost),
+        "rules": rules,
+        "splits": collect_splits(tokens, rules),
+    }
+
+
+def start_vectors(
+    network: CharacterSegmenter, characters: str, parser: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    """Sets the vectors of characters that are pieces of the parser to their main components there."""
+    vocabulary = tokenizer.get_vocab()
+    listed = [(number, vocabulary[char]) for number, char in enumerate(characters, start=1) if char in vocabulary]
+    rows, pieces = map(list, zip(*listed, strict=True))
+    embeddings = parser.get_input_embeddings().weight[pieces].detach().to(torch.float32)
+    centred = embeddings - embeddings.mean(0)
+    width = network.characters.embedding_dim
+    _, _, directions = torch.linalg.svd(centred, full_matrices=False)
+    reduced = centred @ directions[:width].T
+    with torch.no_grad():
+        network.characters.weight.normal_(std=0.5)
+        network.characters.weight[rows] = 0.5 * reduced / reduced.std()
+
+
+def save_parser(
+    network: CharacterSegmenter,
+    settings: dict,
+    parser: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: str,
+) -> None:
+    """Saves the parser with the network, in float16."""
+    # A copy: loaded models are shared.
+    parser = copy.deepcopy(parser)
+    parser.config.segmenter = settings
+    parser.character_segmenter = network
+    save_compact(parser, tokenizer, folder)
+
+
+def parse_arguments() -> tuple[SegmenterArguments, TrainingArguments]:
+    """Command line over `--config FILE` over defaults."""
+    parser = HfArgumentParser(
+        (SegmenterArguments, TrainingArguments),
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--config", help="JSON file with 'options', or a name in examples/configs")
+    if config := parser.parse_known_args()[0].config:
+        parser.set_defaults(**load_object(config_file(config))["options"])
+    args, training_args, *_ = parser.parse_args_into_dataclasses()
+    if training_args.max_steps < 1:
+        raise ValueError("--max_steps is needed: the number of updates")
+    # The data set makes its own columns.
+    training_args.remove_unused_columns = False
+    return args, training_args
+
+
+def main() -> None:
+    args, training_args = parse_arguments()
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    set_seed(training_args.seed)
+    treebanks = read_treebanks(args.folder)
+    settings = settings_of(args, treebanks)
+    network = CharacterSegmenter(settings)
+    parser, tokenizer = load_parser(args.parser)
+    start_vectors(network, settings["characters"], parser, tokenizer)
+    logger.info("%d parameters", sum(parameter.numel() for parameter in network.parameters()))
+    read = CharacterReader(settings["characters"], settings["dictionary"])
+    encoded = [encode_treebank(sentences, read, settings["rules"]) for sentences in treebanks.values()]
+    size = training_args.max_steps * training_args.train_batch_size * training_args.gradient_accumulation_steps
+    sampling = (args.row_length, args.sampling_power, network.gap, training_args.seed)
+    data = SegmentationData(encoded, read(" ")[0], size, *sampling)
+    trainer = SegmentationTrainer(network, training_args, train_dataset=data, data_collator=collate)
+    Path(training_args.output_dir).mkdir(parents=True, exist_ok=True)
+    trainer.train(resume_from_checkpoint=get_last_checkpoint(training_args.output_dir))
+    save_parser(network, settings, parser, tokenizer, training_args.output_dir)
+
+
+if __name__ == "__main__":
+    run(main, "train_segmenter.py")

@@ -1,0 +1,241 @@
+"""Finds sentences, tokens and their words in raw text with a network over its characters."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import regex
+import torch
+
+from hf_structure.algorithms.characters import NUM_MATCHES, CharacterReader
+from hf_structure.algorithms.contractions import apply_rule
+from hf_structure.text.conllu import spans_in_token
+from hf_structure.text.sentences import SourceSentence
+from hf_structure.text.words import paragraph_spans, unicode_words
+
+WINDOW = 1024  # characters that a window is trusted for
+ROW = 8192  # characters read at once
+LIKELY = 0.5
+_CHUNK = regex.compile(r"\S+")
+_CLUSTER = regex.compile(r"\X")
+
+
+class RawToken(NamedTuple):
+    """A token of a text, with its words, and the probability that a sentence ends with it."""
+
+    start: int
+    end: int
+    words: tuple[str, ...]
+    ends_sentence: float
+
+
+class Window(NamedTuple):
+    """Characters of a paragraph that the network reads together, and the part of them that it is trusted for."""
+
+    paragraph: int
+    start: int
+    end: int
+    first: int
+    last: int
+
+
+class Scored(NamedTuple):
+    """Probabilities of the characters of a paragraph, and the scores of the ways to split tokens by their ends."""
+
+    ends: np.ndarray
+    sentences: np.ndarray
+    splits: dict[int, np.ndarray]
+
+
+class RawTextReader:
+    """
+    Splits raw text into tokens and sentences. The result for a paragraph does not depend on the text around it.
+
+    Args:
+        network (`CharacterSegmenter`): The network, see [`~hf_structure.modules.character_segmenter`].
+        settings (`Mapping[str, Any]`): Its settings, with the `dictionary` of a [`CharacterReader`], and the words of
+            tokens in `splits`, see [`~hf_structure.algorithms.contractions`].
+        treebank_ids (`Sequence[int]`): The treebanks whose habits it follows; of several, their mean.
+    """
+
+    def __init__(self, network: Any, settings: Mapping[str, Any], treebank_ids: Sequence[int] = (0,)):
+        self.network = network
+        self.rules = settings["rules"]
+        self.splits = settings["splits"]
+        self.treebank_ids = treebank_ids
+        self.characters = CharacterReader(settings["characters"], settings["dictionary"])
+
+    def __call__(self, texts: Sequence[str], line_breaks: str = "end") -> Iterator[list[RawToken]]:
+        """
+        Yields the tokens of each text, with their offsets in it; between them is white space. A line break always ends
+        a sentence, or, with `line_breaks="space"`, an empty line. No token contains such a break.
+        """
+        spans = [paragraph_spans(text, line_breaks) for text in texts]
+        paragraphs = [text[start:end] for text, found in zip(texts, spans, strict=True) for start, end in found]
+        kept = [_without_runs_of_spaces(paragraph) for paragraph in paragraphs]
+        pairs = zip(paragraphs, kept, strict=True)
+        read = ["".join(map(paragraph.__getitem__, indices)) for paragraph, indices in pairs]
+        decoded = map(self._decode, kept, read, self._score(read))
+        for found in spans:
+            tokens: list[RawToken] = []
+            for start, _ in found:
+                tokens += [token._replace(start=token.start + start, end=token.end + start) for token in next(decoded)]
+            yield tokens
+
+    def add_words(self, source: SourceSentence) -> SourceSentence:
+        """Adds its words to a raw text, which is one sentence. A sentence that has words stays as it is."""
+        tokens = next(self([source.text or ""])) if source.is_text else []
+        return with_words(source, tokens) if tokens else source
+
+    def _score(self, paragraphs: Sequence[str]) -> list[Scored]:
+        """Scores the characters of paragraphs."""
+        found = [Scored(np.zeros(len(text)), np.zeros(len(text)), {}) for text in paragraphs]
+        # Whole, as a window's edge must not change what a dictionary finds.
+        encoded = list(map(self.characters, paragraphs))
+        for group in _rows(_windows(map(len, paragraphs), self.network.reach), self.network.gap):
+            offset = 0
+            parts = [[part[each.start : each.end] for part in encoded[each.paragraph]] for each in group]
+            ends, sentences, splits = self._score_row(parts)
+            for window in group:
+                scored = found[window.paragraph]
+                shift = offset - window.start
+                trusted = slice(window.first, window.last)
+                scored.ends[trusted] = ends[window.first + shift : window.last + shift]
+                scored.sentences[trusted] = sentences[window.first + shift : window.last + shift]
+                for index in range(window.first, window.last):
+                    if index + shift in splits:
+                        scored.splits[index] = splits[index + shift]
+                offset += window.end - window.start + self.network.gap
+        return found
+
+    @torch.no_grad()
+    def _score_row(
+        self, parts: Sequence[Sequence[np.ndarray]]
+    ) -> tuple[np.ndarray, np.ndarray, dict[int, np.ndarray]]:
+        """Scores encoded texts in one row, with gaps between them."""
+        gap = [np.zeros((self.network.gap, width), dtype=np.int64) for width in (3, NUM_MATCHES, 1)]
+        columns: list[list[np.ndarray]] = [[], [], []]
+        for ids, matches in parts:
+            for column, values, nothing in zip(columns, (ids, matches, np.ones((len(ids), 1))), gap, strict=True):
+                column += [values, nothing]
+        device = next(self.network.parameters()).device
+        rows = (torch.from_numpy(np.concatenate(column)).unsqueeze(0).to(device) for column in columns)  # (1, L, ...)
+        ids, matches, mask = rows
+        scores = self.network(ids, matches, mask.squeeze(2), torch.tensor([self.treebank_ids], device=device))
+        ends = scores.ends[0].float().sigmoid()
+        lengths = torch.tensor([len(ids) + self.network.gap for ids, _ in parts])
+        ends[lengths.cumsum(0) - self.network.gap - 1] = 1.0  # a text ends a token
+        positions = (ends > LIKELY).nonzero()[:, 0]
+        splits = self.network.splits(scores.hidden_states[0, positions]).float().cpu().numpy()
+        is_split = splits.argmax(1) > 0
+        chosen = dict(zip(positions[torch.from_numpy(is_split).to(device)].tolist(), splits[is_split], strict=True))
+        return ends.cpu().numpy(), scores.sentences[0].float().sigmoid().cpu().numpy(), chosen
+
+    def _decode(self, indices: Sequence[int], read: str, scored: Scored) -> list[RawToken]:
+        """The tokens of a paragraph, of which the network has read the characters at these indices."""
+        tokens = []
+        start = 0
+        for end in self._token_ends(read, scored.ends > LIKELY).tolist():
+            while read[start].isspace():
+                start += 1
+            words = self._words(read[start : end + 1], scored.splits.get(end))
+            is_last = end + 1 == len(read)
+            ends_sentence = 1.0 if is_last else float(scored.sentences[end])
+            tokens.append(RawToken(indices[start], indices[end] + 1, words, ends_sentence))
+            start = end + 1
+        return tokens
+
+    def _token_ends(self, text: str, is_end: np.ndarray) -> np.ndarray:
+        """
+        Returns the last characters of tokens: never white space, always a whole grapheme cluster, and the text's end.
+        """
+        if not text.isascii():
+            whole = np.zeros(len(text), dtype=bool)
+            whole[[match.end() - 1 for match in _CLUSTER.finditer(text)]] = True
+            is_end = is_end & whole
+            self._split_unknown_scripts(text, is_end)
+        is_end[[index for index, character in enumerate(text) if character.isspace()]] = False
+        is_end[-1] = True
+        return is_end.nonzero()[0]
+
+    def _split_unknown_scripts(self, text: str, is_end: np.ndarray) -> None:
+        """Splits what is between white space by the rules of Unicode if the network has never seen its letters."""
+        for chunk in _CHUNK.finditer(text):
+            if any(letter.isalpha() and ord(letter) >> 7 not in self.characters.blocks for letter in chunk[0]):
+                lengths = [len(word) for word in unicode_words(chunk[0])]
+                is_end[slice(*chunk.span())] = False
+                is_end[chunk.start() - 1 + np.cumsum(lengths)] = True
+                # The character before the white space before it.
+                is_end[max(chunk.start() - 2, 0)] = True
+
+    def _words(self, token: str, scores: np.ndarray | None) -> tuple[str, ...]:
+        """The words of a token: by the best way to split it that is possible, if it is better than none."""
+        if any(map(str.isspace, token)):
+            return (" ".join(token.split()),)  # a line break fits no word
+        if scores is None:
+            return (token,)
+        for number in (-scores).argsort().tolist():
+            if number == 0:
+                break
+            if number <= len(self.rules):
+                words = apply_rule(self.rules[number - 1], token)
+            else:
+                words = _cased(self.splits.get(token.lower(), ""), token)
+            if words:
+                return words
+        return (token,)
+
+
+def with_words(source: SourceSentence, tokens: Sequence[RawToken], start: int = 0) -> SourceSentence:
+    """A text with the words of its tokens, whose offsets count from `start` characters before it."""
+    words: list[str] = []
+    word_spans: list[tuple[int, int]] = []
+    multiword_tokens = []
+    for token in tokens:
+        span = (token.start - start, token.end - start)
+        if len(token.words) > 1:
+            multiword_tokens.append((len(words) + 1, len(words) + len(token.words)))
+        words += token.words
+        word_spans += spans_in_token(token.words, (source.text or "")[slice(*span)], span)
+    return replace(source, words=words, word_spans=word_spans, multiword_tokens=multiword_tokens)
+
+
+def _cased(words: str, token: str) -> tuple[str, ...]:
+    """Words in lower case, in the letter case of their token."""
+    if len(token) > 1 and token.isupper():
+        words = words.upper()
+    elif token[:1].isupper():
+        words = words[:1].upper() + words[1:]
+    return tuple(words.split())
+
+
+def _without_runs_of_spaces(text: str) -> Sequence[int]:
+    """Indices of the characters of a text but white space that follows white space."""
+    if "  " not in text and text.isprintable():
+        return range(len(text))
+    pairs = enumerate(zip(" " + text, text, strict=False))
+    return [index for index, (before, character) in pairs if not (before.isspace() and character.isspace())]
+
+
+def _windows(lengths: Iterable[int], reach: int) -> Iterator[Window]:
+    """Windows over paragraphs of these lengths. They show the network all that it sees of the trusted characters."""
+    for paragraph, length in enumerate(lengths):
+        for first in range(0, length, WINDOW):
+            last = min(first + WINDOW, length)
+            yield Window(paragraph, max(first - reach, 0), min(last + reach, length), first, last)
+
+
+def _rows(windows: Iterable[Window], gap: int) -> Iterator[list[Window]]:
+    """Groups windows into rows of about `ROW` characters, with gaps."""
+    row: list[Window] = []
+    length = 0
+    for window in windows:
+        row.append(window)
+        length += window.end - window.start + gap
+        if length > ROW:
+            yield row
+            row = []
+            length = 0
+    if row:
+        yield row

@@ -1,0 +1,198 @@
+"""Parsing raw text with the words and sentences that a model's own network finds."""
+
+import json
+from itertools import islice
+
+import pytest
+import torch
+from character_networks import SETTINGS, RuledSegmenter, random_segmenter
+from safetensors.torch import load_file
+from tiny_models import new_rng_transformer, unigram_tokenizer
+from transformers import AutoConfig, AutoTokenizer, pipeline
+
+from hf_structure import AutoModelForDependencyParsing, Parser, parse
+from hf_structure.exporting.folder import export
+from hf_structure.models.abilities import abilities_of
+from hf_structure.modules.int8 import quantize
+from hf_structure.text.conllu import read_conllu
+
+TEXT = "Er ging zum See. im Haus,\nda war er.\n\nAm Tag"
+SENTENCES = ["Er ging zum See.", "im Haus,", "da war er.", "Am Tag"]
+WORDS = [
+    ["Er", "ging", "zu", "dem", "See", "."],
+    ["in", "dem", "Haus", ","],
+    ["da", "war", "er", "."],
+    ["A", "dem", "Tag"],
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    tokenizer = unigram_tokenizer([TEXT.split(), ["dem", "abcdefghijklmnopqrstuvwxyz"]])
+    path = tmp_path_factory.mktemp("parser")
+    return new_rng_transformer(path, tokenizer, segmenter=SETTINGS, treebanks=["any", "aa_one", "bb_one"])
+
+
+@pytest.fixture
+def model(folder):
+    model = AutoModelForDependencyParsing.from_pretrained(folder).eval()
+    model.character_segmenter = RuledSegmenter()
+    return model
+
+
+@pytest.fixture(scope="module")
+def tokenizer(folder):
+    return AutoTokenizer.from_pretrained(folder)
+
+
+def test_sentences_and_words(model, tokenizer):
+    for sentences in ("auto", "model"):
+        found = parse(TEXT, model, tokenizer=tokenizer, sentences=sentences)
+        assert [list(each.words) for each in found] == WORDS
+        assert [each.text for each in found] == SENTENCES
+        for each in found:
+            assert TEXT[each.start : each.start + len(each.text)] == each.text
+        assert found[3].metadata == {"newpar": ""}
+
+
+def test_line_breaks(model, tokenizer):
+    found = parse(TEXT, model, tokenizer=tokenizer, sentences="auto", line_breaks="space")
+    assert [each.text for each in found] == ["Er ging zum See.", "im Haus,\nda war er.", "Am Tag"]
+
+
+def test_contractions_are_written_as_in_the_text(model, tokenizer):
+    text = "Er  ging zum See."
+    [found] = parse(text, model, tokenizer=tokenizer, sentences="auto")
+    assert found.multiword_tokens == ((3, 4),)
+    assert [text[slice(*span)] for span in found.word_spans] == ["Er", "ging", "zum", "zum", "See", "."]
+    [sentence] = read_conllu(found.to_conllu(spaces_after=True).splitlines(keepends=True))
+    assert sentence.metadata["text"] == "Er ging zum See."
+    tokens = [(token.id, token.form) for token in sentence.tokens]
+    assert tokens == [("1", "Er"), ("2", "ging"), ("3-4", "zum"), ("3", "zu"), ("4", "dem"), ("5", "See"), ("6", ".")]
+    assert sentence.text_layer()[1] == [(0, 2), (3, 7), (8, 11), (8, 11), (12, 15), (15, 16)]
+    assert type(found).from_dict(found.to_dict()).to_conllu() == found.to_conllu()
+
+
+def test_given_words_stay(model, tokenizer):
+    words = ["zum", "a.b", "c"]
+    assert list(parse([words], model, tokenizer=tokenizer)[0].words) == words
+    sentence = next(read_conllu("1\tzum\t_\t_\t_\t_\t0\troot\t_\t_\n\n".splitlines(keepends=True)))
+    for sentences in (None, "auto"):
+        found = parse([sentence], model, tokenizer=tokenizer, sentences=sentences)[0]
+        assert list((found if sentences is None else found[0]).words) == ["zum"]
+
+
+def test_one_sentence_a_text(model, tokenizer):
+    found = parse(["Er ging. zum See", ""], model, tokenizer=tokenizer, sentences="line", skip_empty=True)
+    assert list(found[0].words) == ["Er", "ging", ".", "zu", "dem", "See"]
+    assert found[1] is None
+    with pytest.warns(UserWarning, match="sentences='model'"):
+        found = parse("Er ging. Zum See.", model, tokenizer=tokenizer)
+    assert list(found.words) == ["Er", "ging", ".", "Zu", "dem", "See", "."]
+
+
+def test_sentences_by_rules_have_words_of_the_model(model, tokenizer):
+    found = parse("Er ging, zum See! Am Tag", model, tokenizer=tokenizer, sentences="split")
+    assert [list(each.words) for each in found] == [["Er", "ging", ",", "zu", "dem", "See", "!"], ["A", "dem", "Tag"]]
+
+
+def test_word_tokenizer_is_obeyed(model, tokenizer):
+    options = {"tokenizer": tokenizer, "word_tokenizer": "spaces"}
+    assert list(parse("zum See.", model, sentences="line", **options).words) == ["zum", "See."]
+    with pytest.raises(ValueError, match="finds no sentences"):
+        Parser(model, sentences="model", **options)
+
+
+def test_languages_and_treebanks(model, tokenizer):
+    text = "Er ging, er war"
+    read = lambda **told: len(parse(text, model, tokenizer=tokenizer, sentences="auto", **told))  # noqa: E731
+    assert read() == 1
+    assert read(treebank="aa_one") == 2
+    assert read(language="aa") == 2
+    assert read(language="bb") == 1
+    with pytest.raises(ValueError, match="language must be one of aa, bb, not 'cc'"):
+        read(language="cc")
+    with pytest.raises(ValueError, match="leave language out"):
+        Parser("udgn-en", language="en")
+
+
+def test_texts_are_streamed_and_grouped(model, tokenizer):
+    parser = Parser(model, tokenizer=tokenizer, sentences="auto")
+    texts = ["", "Er ging. Am See.", ["zum"], " \n", "da"]
+    found = list(parser.pipe(iter(texts)))
+    assert [[list(each.words) for each in group] for group in found] == [
+        [],
+        [["Er", "ging", "."], ["A", "dem", "See", "."]],
+        [["zum"]],
+        [],
+        [["da"]],
+    ]
+    endless = parser.pipe(text for text in iter(lambda: "Er ging.", None))
+    assert len(list(islice(endless, 3))) == 3
+
+
+def test_sentences_that_are_too_long_are_split(model, tokenizer):
+    most = abilities_of(model.config).max_tokens
+    text = "da, " * most + "See."
+    found = parse(text, model, tokenizer=tokenizer, sentences="auto")
+    assert len(found) > 1
+    words = [word for each in found for word in each.words]
+    assert words == [*["da", ","] * most, "See", "."]
+
+
+def test_saved_with_the_parser(folder, tmp_path):
+    settings = json.loads((folder / "segmenter.json").read_text("utf-8"))
+    assert settings == {"segmenter": SETTINGS}
+    assert "中" not in (folder / "config.json").read_text("utf-8")
+    model = AutoModelForDependencyParsing.from_pretrained(folder)
+    assert AutoConfig.from_pretrained(folder).segmenter == SETTINGS
+    model.save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    for name, value in model.character_segmenter.state_dict().items():
+        assert torch.equal(weights[f"character_segmenter.{name}"], value)
+    assert AutoConfig.from_pretrained(tmp_path).segmenter == SETTINGS
+
+
+def test_parsers_without_a_network_are_as_before(folder, tmp_path):
+    config = AutoConfig.from_pretrained(folder)
+    config.segmenter = None
+    model = AutoModelForDependencyParsing.from_config(config)
+    assert not hasattr(model, "character_segmenter")
+    assert abilities_of(config).read_texts is None
+    config.save_pretrained(tmp_path)
+    assert not (tmp_path / "segmenter.json").exists()
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_precisions(folder, tokenizer, precision):
+    model = AutoModelForDependencyParsing.from_pretrained(folder).eval()
+    if precision == "int8":
+        quantize(model)
+    else:
+        model.to(torch.bfloat16)
+    found = parse(TEXT, model, tokenizer=tokenizer, sentences="auto")
+    assert "".join(each.text for each in found).replace(" ", "") == "".join(TEXT.split())
+
+
+def test_pipeline(folder, model, tokenizer):
+    from hf_structure.parsing.sentence_pipeline import DependencySentencePipeline
+
+    parsing = DependencySentencePipeline(model=model, tokenizer=tokenizer)
+    assert parsing("Er ging zum See.")["words"] == WORDS[0]
+    assert parsing(["zum"])[0]["words"] == ["zu", "dem"]
+    assert parsing({"words": ["zum"]})["words"] == ["zum"]
+
+
+@pytest.mark.slow  # a process of its own
+def test_exported(folder, tmp_path):
+    export(folder, tmp_path / "exported")
+    assert (tmp_path / "exported" / "segmenter.json").exists()
+    parsing = pipeline("dependency-parsing", str(tmp_path / "exported"), trust_remote_code=True, device="cpu")
+    expected = parse("Er ging zum See.", folder, sentences="line")
+    assert parsing("Er ging zum See.")["words"] == list(expected.words)
+
+
+def test_the_network_of_a_parser_is_random_here(folder):
+    """Otherwise the tests above would show little."""
+    model = AutoModelForDependencyParsing.from_pretrained(folder)
+    assert model.character_segmenter.state_dict().keys() == random_segmenter().state_dict().keys()
