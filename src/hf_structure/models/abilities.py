@@ -60,8 +60,7 @@ class Abilities:
             Returns its further inputs for words, besides their ids, by the names of its arguments, one value a word.
         segments (`bool`): It finds sentence starts in running text.
         read_texts (`Callable[[model, Sequence[str]], Callable]`, *optional*):
-            Makes the function that finds tokens and sentences in raw texts, see
-            [`~hf_structure.text.raw_text.RawTextReader`], with the habits of these treebanks, or of any.
+            Makes a [`~hf_structure.text.raw_text.RawTextReader`] with the habits of these treebanks, or of any.
         text_treebanks (`tuple[str, ...]`): Treebanks whose habits that function can follow.
         reads (`"text"`, `"words"` or `"pieces"`):
             Running text, as the models of transformers; whole words; or words that may be split into pieces.
