@@ -47,7 +47,7 @@ import json
 import logging
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -81,7 +81,7 @@ from hf_structure.text.tokenization import SUBWORD_KINDS, encode_subwords, train
 from hf_structure.text.words import WORD_TOKENIZERS
 from hf_structure.training.arguments import ModelArguments, RunArguments, option
 from hf_structure.training.command_line import parse_command_line
-from hf_structure.training.controls import GOLD, MADE, SHUFFLED, TREES, read_with_made_trees, shuffle_trees
+from hf_structure.training.controls import GOLD, SHUFFLED, TREES, control_reading, shuffle_trees
 from hf_structure.training.corpora import NUMBER, NUMBERS, PAIRS, STRINGS, Corpora, Reading, words_of
 from hf_structure.training.scripts import (
     begin,
@@ -289,10 +289,13 @@ def structure_of(args: CLMModelArguments, settings: dict) -> str | None:
     return annotation.source(settings.get(annotation.setting, getattr(config, annotation.setting)))
 
 
-def how_to_read(model_args: CLMModelArguments, args: CLMDataArguments, structure: str | None) -> Reading:
+def how_to_read(
+    model_args: CLMModelArguments, args: CLMDataArguments, structure: str | None, tree_loss: str | None
+) -> Reading:
     """Returns how text is read, with structures for the model. Raises `ValueError` if the text cannot have any."""
     if structure is None:
-        if args.trees not in GOLD:
+        # Regularization reads its trees by itself.
+        if args.trees not in GOLD and tree_loss != "treereg":
             raise ValueError(f"--trees {args.trees}: this model reads no structures")
         return Reading(load_sentences, {"words": STRINGS}, WORD_TOKENIZERS[model_args.word_tokenizer])
     if args.dataset_name:
@@ -304,15 +307,6 @@ def how_to_read(model_args: CLMModelArguments, args: CLMDataArguments, structure
     if structure == "dependency":
         return Reading(load_projective_trees, {"words": STRINGS, "heads": NUMBERS})
     return Reading(partial(load_graphs, annotation=args.annotation), {"words": STRINGS, "arcs": PAIRS})
-
-
-def control_reading(reading: Reading, data_args: CLMDataArguments, seed: int) -> Reading:
-    """Returns how text is read with the trees of `--trees`; they are shuffled later, when all have been read."""
-    if data_args.trees == SHUFFLED and data_args.streaming:
-        raise ValueError("--trees shuffled needs all sentences at once: leave out --streaming, or choose random")
-    if data_args.trees not in MADE:
-        return reading
-    return replace(reading, read=partial(read_with_made_trees, read=reading.read, kind=data_args.trees, seed=seed))
 
 
 def load_tokenizer(
@@ -557,13 +551,15 @@ def main() -> None:
     corpora = Corpora(data_args, training_args)
     structure = structure_of(model_args, settings)
     check_tree_loss(training_args, data_args, structure, model_args.pause_tokens)
-    reading = control_reading(how_to_read(model_args, data_args, structure), data_args, training_args.seed)
+    reading = how_to_read(model_args, data_args, structure, training_args.tree_loss)
+    if structure is not None:
+        reading = control_reading(reading, data_args, training_args.seed)
     # Only tree-planting needs trees of the text that the model reads.
     training_reading = PLANTED if training_args.tree_loss == "planting" else reading
     train = read_training_text(corpora, data_args, training_reading)
     others = (data_args.validation_file, data_args.test_file)
     sets = [train, *(corpora.read(files, reading) if files else None for files in others)]
-    if data_args.trees == SHUFFLED:
+    if data_args.trees == SHUFFLED and structure is not None:
         sets = [each and shuffle_trees(each, training_args.seed) for each in sets]
     tokenizer = load_tokenizer(model_args, data_args, training_args, train, corpora)
     if not model_args.model_name_or_path:

@@ -12,6 +12,9 @@ import torch
 from running import ENVIRONMENT, TORCHRUN, command, load_script, losses, results, step_of
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+from hf_structure.corpora.binary_trees import load_binary_trees
+from hf_structure.training.tree_losses import TreeRegularization
+
 SHAPE = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 64}
 WIDE = {**SHAPE, "intermediate_size": 32}
 GROUPED = {**WIDE, "num_key_value_heads": 2}
@@ -190,6 +193,30 @@ def test_trees_of_the_training_text_and_of_a_stream(corpus, run, tmp_path):
     assert len(losses(tmp_path / "run", "tree_loss")) == 6
 
 
+@pytest.mark.parametrize("kind", ["shuffled", "right"])
+def test_trees_of_controls(corpus, run, tmp_path, monkeypatch, kind):
+    """The text is read as it is; its model is regularized by other trees."""
+    file = tmp_path / "trees.mrg"
+    shapes = ["(S (X (X a dog) sees) cats)", "(S (X the (X dog sees)) cats)", "(S a (X (X cat sees) dogs))"]
+    file.write_text("\n".join(shapes))
+    found = []
+    set_trees = TreeRegularization.set_trees
+    monkeypatch.setattr(
+        TreeRegularization,
+        "set_trees",
+        lambda self, trees, *args: found.append(trees) or set_trees(self, trees, *args),
+    )
+    given = ["--tree_file", str(file), "--trees", kind, "--max_steps", "2"]
+    run(*new("llama"), *arguments(corpus, tmp_path / "out", "treereg", 1), *given)
+    trees = [row["spans"] for row in found[0]]
+    gold = [row["spans"] for row in load_binary_trees(file)]
+    if kind == "right":
+        assert trees == [[[0, 4], [1, 4], [2, 4]]] * 3
+    else:
+        assert sorted(trees) == sorted(gold)
+        assert all(found != own for found, own in zip(trees, gold, strict=True))
+
+
 @pytest.mark.parametrize("kind", LOSSES)
 def test_computes_in_half_precision(corpus, run, tmp_path, kind):
     run(*new("llama"), *arguments(corpus, tmp_path, kind, epochs=2), "--bf16")
@@ -223,6 +250,14 @@ PLANTING = ["--tree_loss", "planting", "--attn_implementation", "eager"]
         ([*LLAMA, *PLANTING, "--tree_heads", "first"], "--tree_heads first: give heads as LAYER.HEAD"),
         ([*LLAMA, *PLANTING, "--tree_loss_weight", "0"], "--tree_loss_weight must be positive, not 0"),
         ([*LLAMA, *TREEREG, "--pause_tokens", "1"], "--tree_loss needs the states .*: leave out --pause_tokens"),
+        (
+            [*LLAMA, *PLANTING, "--trees", "random"],
+            "--trees random: this model reads no structures",
+        ),
+        (
+            [*LLAMA, *TEXT, "--trees", "shuffled"],
+            "--trees shuffled: this model reads no structures",
+        ),
         ([*LLAMA, *PLANTING[:2]], "sdpa attention gives none: add --attn_implementation eager"),
         (
             ["--model_type", "pushdown", *TREES, *TREEREG],

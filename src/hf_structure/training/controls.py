@@ -7,6 +7,8 @@ every run with the same seed, in whatever file and order it is read.
 
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any, cast
 
@@ -18,6 +20,7 @@ from hf_structure.corpora.corpus import column_numbers
 from hf_structure.metrics.attachment import left_chain, right_chain
 from hf_structure.metrics.constituency import left_branching, random_tree, right_branching
 from hf_structure.text.bracket_tree import UNLABELLED
+from hf_structure.training.corpora import Reading
 
 logger = logging.getLogger(__name__)
 
@@ -111,6 +114,18 @@ def with_made_tree(sentence: dict[str, Any], kind: str, seed: int) -> dict[str, 
 def read_with_made_trees(path: str, read: Callable[[str], Iterator[dict]], kind: str, seed: int) -> Iterator[dict]:
     """Yields the sentences that `read` finds in a file, see [`with_made_tree`]."""
     return (with_made_tree(sentence, kind, seed) for sentence in read(path))
+
+
+def control_reading(reading: Reading, data_args: Any, seed: int) -> Reading:
+    """
+    Returns how text is read with the trees of `--trees`; they are shuffled later, when all have been read. Raises
+    `ValueError` for a stream that would be shuffled.
+    """
+    if data_args.trees == SHUFFLED and data_args.streaming:
+        raise ValueError("--trees shuffled needs all sentences at once: leave out --streaming, or choose random")
+    if data_args.trees not in MADE:
+        return reading
+    return replace(reading, read=partial(read_with_made_trees, read=reading.read, kind=data_args.trees, seed=seed))
 
 
 def shuffle_within_lengths(lengths: np.ndarray, seed: int) -> np.ndarray:

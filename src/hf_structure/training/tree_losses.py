@@ -28,6 +28,7 @@ from hf_structure.corpora.collators import CausalCollator
 from hf_structure.corpora.corpus import column_numbers
 from hf_structure.text.tokenization import encode_subwords
 from hf_structure.training.arguments import option
+from hf_structure.training.controls import SHUFFLED, control_reading, shuffle_trees
 from hf_structure.training.corpora import NUMBER, NUMBERS, PAIRS, STRINGS, Corpora, Reading, without_long
 from hf_structure.training.scripts import check_lengths
 
@@ -214,11 +215,15 @@ def read_trees(
     loss: TreeRegularization, corpora: Corpora, data_args: Any, args: Any, tokenizer: Any, longest: int | None
 ) -> None:
     """
-    Reads the sentences with trees of tree regularization, without long ones, from `--tree_file` or the training text.
+    Reads the sentences with trees of tree regularization, without long ones, from `--tree_file` or the training text;
+    with other trees if `--trees` says so.
     Raises `ValueError` for text without trees, and for a sentence of more than `longest` tokens.
     """
     files = args.tree_file or data_args.train_file
-    sentences = without_long(corpora.read(files, REGULARIZED), data_args.max_length)
+    sentences = corpora.read(files, control_reading(REGULARIZED, data_args, args.seed))
+    if data_args.trees == SHUFFLED:
+        sentences = shuffle_trees(sentences, args.seed)
+    sentences = without_long(sentences, data_args.max_length)
     dataset = corpora.encode(sentences, encode_trees, tokenizer, REGULARIZED_COLUMNS)
     lengths: Any = column_numbers(dataset, "length")
     check_lengths(lengths, longest)
