@@ -18,7 +18,7 @@ from hf_structure.algorithms.tree_regularization import (
 )
 from hf_structure.models.abilities import Abilities, abilities_of
 from hf_structure.models.modeling_outputs import DecoderOutput
-from hf_structure.text.pauses import pause_token_ids
+from hf_structure.text.pauses import refuse_pauses
 
 
 class CausalLMForConstituencyParsing(torch.nn.Module):
@@ -40,8 +40,7 @@ class CausalLMForConstituencyParsing(torch.nn.Module):
 
     def __init__(self, model: PreTrainedModel, layer: int | None = None, fraction: float = 0.25) -> None:
         super().__init__()
-        if pause_token_ids(model.config):
-            raise ValueError("a model with pauses (config.pause_token_ids) does not parse: take one without pauses")
+        refuse_pauses(model.config, "does not parse")
         self.model = model
         shape: Any = model.config.get_text_config()
         self.layer = state_layer(shape.num_hidden_layers, layer)
