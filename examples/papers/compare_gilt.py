@@ -22,10 +22,18 @@ the paper has on DM, PAS and PSD of SDP 2015. A run of the above may have files 
 brackets, `trees=` CoNLL-U.
 
 `pause-1` and `pause-2` are Transformer-XLs with one and two learned tokens after each word, which are not predicted:
-as many extra steps as structures may take.
+as many extra steps as structures may take. `treereg` and `planting` are Transformer-XLs that a loss fits to the trees
+of the training text (see `docs/tree-losses.md`).
 
 `--trees gold shuffled random` adds rows such as `tg-shuffled` and `dtg-random`: the models of `--runs` that read
-structures, trained and evaluated with trees that say nothing about the sentences (see `run_clm.py`).
+structures, and `treereg`, trained and evaluated with trees that say nothing about the sentences (see `run_clm.py`).
+`--runs` can name them, too. Is it the tree? Words, pauses, trees in the text, structured models and losses, beside
+their controls:
+
+    python examples/papers/compare_gilt.py --config examples/configs/gilt-small.json --train_file train.conllu \\
+        --validation_file dev.conllu --test_file test.conllu --blimp FOLDER --suites FOLDER --seeds 1 2 \\
+        --runs transformer-xl pause-1 pause-2 plm plm-shuffled plm-closed plm-3 tg dtg dtg-shuffled pushdown trees \\
+        trees-shuffled treereg treereg-shuffled planting --output_dir runs/tree
 
 All models have the shape, the options and the one tokenizer that `--config` tells; options after `--` are passed to
 `run_clm.py` in every run. `perplexity` is of a token of the test file, an upper bound where there is a beam; `falls`
@@ -33,6 +41,10 @@ are sentences to which the beam before gives a higher probability. BLiMP and the
 the widest beam (see `run_pairs.py`, `run_sg.py`). With several `--seeds`, the table has the mean and the sample
 standard deviation; the tokenizer is the same for all. Finished runs are skipped and interrupted ones resume: repeat
 the same command. The table is printed, and written to `table.md` whenever a run ends.
+
+The last columns are the costs of a model: the number of tokens that it reads for a word of the test file with the
+trees of that file, including actions, pauses and the ends of sentences; its parameters; and the milliseconds of
+processor time, of all threads, in which a word of the test file is scored with the beam.
 """
 
 import argparse
@@ -42,6 +54,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain, pairwise, product, zip_longest
 from pathlib import Path
+from statistics import mean
+from time import process_time
 from typing import Any
 
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -49,7 +63,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from hf_structure import score, train_subword_tokenizer
 from hf_structure.cli.common import add_blimp, check_files, positives
 from hf_structure.corpora.minimal_pairs import find_tables
-from hf_structure.scoring.scoring import corpus_scores, count_falls
+from hf_structure.scoring.scoring import corpus_scores, count_falls, load_language_model
 from hf_structure.text.formats import load_sentences
 from hf_structure.text.graphs import ANNOTATIONS, average_dependencies, load_graphs
 from hf_structure.training.baselines import new_gpt2
@@ -93,7 +107,11 @@ TITLES = (
     "falls",
     "BLiMP",
     "SG, without Other",
+    "tokens a word",
+    "parameters",
+    "processor ms a word",
 )
+COSTS = {"tokens_per_word": "{:.2f}", "parameters": "{:,.0f}", "milliseconds": "{:.3g}"}  # and their forms
 
 
 @dataclass
@@ -125,6 +143,14 @@ class Run:
     def has_beam(self) -> bool:
         return self.has_graphs or self.is_pushdown or self.is_grammar
 
+    @property
+    def has_controls(self) -> bool:
+        return self.has_beam or self.is_regularized
+
+    @property
+    def is_regularized(self) -> bool:
+        return self.options.get("tree_loss") == "treereg"
+
 
 def grammar(formalism: str, composition: str, **settings: Any) -> Run:
     """A transformer grammar."""
@@ -135,16 +161,10 @@ def grammar(formalism: str, composition: str, **settings: Any) -> Run:
 RUNS = {
     "transformer-xl": Run({"model_type": "transformer-xl"}),
     "transformer-xl-large": Run({"model_type": "transformer-xl-large"}),
-    "pause-1": Run({"model_type": "transformer-xl", "pause_tokens": 1}),
-    "pause-2": Run({"model_type": "transformer-xl", "pause_tokens": 2}),
     "trees": Run({"annotation": "basic"}),
     "enhanced": Run({"annotation": "enhanced"}),
     "pushdown": Run({"model_type": "pushdown"}),
     "plm": grammar("constituency", "none"),
-    "plm-2": grammar("constituency", "none", closings=2),
-    "plm-3": grammar("constituency", "none", closings=3),
-    "plm-closed": grammar("constituency", "none", openings=False),
-    "plm-compressed": grammar("constituency", "none", compress_closings=True),
     "plm-mask": grammar("constituency", "heads"),
     "tg": grammar("constituency", "compose"),
     "dtg": grammar("dependency", "compose"),
@@ -159,6 +179,16 @@ RUNS = {
     "gpt2-gilt": Run(base="gpt2", is_graft=True),
     "gpt2-pushdown": Run({"model_type": "pushdown"}, base="gpt2", is_graft=True),
 }
+VARIANTS = {  # trained if they are named
+    "pause-1": Run({"model_type": "transformer-xl", "pause_tokens": 1}),
+    "pause-2": Run({"model_type": "transformer-xl", "pause_tokens": 2}),
+    "plm-2": grammar("constituency", "none", closings=2),
+    "plm-3": grammar("constituency", "none", closings=3),
+    "plm-closed": grammar("constituency", "none", openings=False),
+    "plm-compressed": grammar("constituency", "none", compress_closings=True),
+    "treereg": Run({"model_type": "transformer-xl", "tree_loss": "treereg"}),
+    "planting": Run({"model_type": "transformer-xl", "tree_loss": "planting", "attn_implementation": "eager"}),
+}
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -169,7 +199,10 @@ def build_parser() -> argparse.ArgumentParser:
         parser.add_argument(f"--{name}", required=True, metavar="FILE", help="CoNLL-U or SDP 2015")
     parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="where models and table go")
     parser.add_argument(
-        "--runs", nargs="+", metavar="RUN", help=f"{', '.join(RUNS)}, or names of --graphs; default: all"
+        "--runs",
+        nargs="+",
+        metavar="RUN",
+        help=f"{', '.join(RUNS)}, {', '.join(VARIANTS)}, or names of --graphs; default: all but {', '.join(VARIANTS)}",
     )
     parser.add_argument(
         "--graphs",
@@ -188,7 +221,7 @@ def build_parser() -> argparse.ArgumentParser:
         choices=TREES,
         default=["gold"],
         metavar="KIND",
-        help=f"also train on controls: {', '.join(TREES)}; default: gold",
+        help=f"also train on controls: {', '.join(TREES)}; default: gold, and those that --runs names",
     )
     parser.add_argument(
         "--tokenizer_name", metavar="NAME", help="tokenizer (folder or Hub name); by default a new one of the text"
@@ -206,21 +239,22 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def all_runs(args: argparse.Namespace) -> dict[str, Run]:
-    """All runs, by name: those with the trees of the files, and the controls of `--trees`."""
-    found = {name: Run() for name, _ in args.graphs} | RUNS
-    kinds = [trees for trees in args.trees if trees not in GOLD]
+    """All runs, by name: those with the trees of the files, and their controls."""
+    found = {name: Run() for name, _ in args.graphs} | RUNS | VARIANTS
+    kinds = [trees for trees in TREES if trees not in GOLD]
     for trees, (name, gold) in product(kinds, list(found.items())):
-        if gold.has_beam:
+        if gold.has_controls:
             found[f"{name}-{trees}"] = replace(gold, options=gold.options | {"trees": trees}, control_of=name)
     return found
 
 
 def with_controls(names: Iterable[str], args: argparse.Namespace) -> list[str]:
-    """The runs of these names, each followed by its controls."""
+    """The runs of these names, each followed by its controls of `--trees`."""
     runs = all_runs(args)
     found = []
     for name in names:
-        found += [name, *(other for other, each in runs.items() if each.control_of == name)]
+        controls = (f"{name}-{trees}" for trees in args.trees)
+        found += [name, *(control for control in controls if control in runs)]
     return list(dict.fromkeys(found))
 
 
@@ -234,7 +268,7 @@ def check(args: argparse.Namespace) -> None:
     runs = all_runs(args)
     if twice := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"--graphs: {', '.join(sorted(twice))} given twice")
-    args.runs = args.runs or [name for name, each in runs.items() if each.control_of is None]
+    args.runs = args.runs or list(dict.fromkeys([*names, *RUNS]))
     if unknown := [name for name in args.runs if name not in runs]:
         raise ValueError(f"--runs: there is no {', '.join(unknown)}, but {', '.join(runs)}")
     args.runs = with_controls(args.runs, args)
@@ -344,6 +378,8 @@ def training_options(name: str, seed: int, args: argparse.Namespace) -> dict:
     if run.is_pushdown:
         own = {"attachment_size": own["scorer_hidden_size"]} if "scorer_hidden_size" in own else {}
         layers = "stack_layers"
+    if run.is_regularized:
+        options["tree_fraction"] = max(0.25, 1 / shape["num_attention_heads"])  # one head at least
     if not run.is_graft:
         return {"model_type": model_type, **options, **run.options, "config_overrides": shape | own | run.settings}
     options |= {layers: config["model"]["num_hidden_layers"] // 2, "config_overrides": own}
@@ -374,8 +410,7 @@ def evaluate(name: str, seed: int, args: argparse.Namespace) -> None:
     for beam_size in beams(name, args):
         file = folder / perplexity_file(beam_size)
         if not file.exists():
-            scores = score(words_of([args.test_file]), folder, beam_size=beam_size, progress=True)
-            write_json({**corpus_scores(scores), "log_probs": [scored.log_prob for scored in scores]}, file)
+            write_json(score_test_file(folder, beam_size, args), file)
     widest = beams(name, args)[-1]
     named = {"model": folder} | ({"beam_size": widest} if widest else {})
     if args.blimp and not (folder / "blimp" / "results.json").exists():
@@ -383,6 +418,17 @@ def evaluate(name: str, seed: int, args: argparse.Namespace) -> None:
         run_script(EXAMPLES / "run_pairs.py", **named, **data, output_dir=folder / "blimp")
     if args.suites and not (folder / "suites" / "results.json").exists():
         run_script(EXAMPLES / "run_sg.py", **named, suites=args.suites, output_dir=folder / "suites")
+
+
+def score_test_file(folder: Path, beam_size: int | None, args: argparse.Namespace) -> dict[str, Any]:
+    """Scores of the test file, the log-probabilities of its sentences, and what they cost."""
+    model, tokenizer = load_language_model(folder)
+    words = list(words_of([args.test_file]))
+    before = process_time()
+    scores = score(words, model, tokenizer=tokenizer, beam_size=beam_size, progress=True)
+    seconds = process_time() - before
+    costs = {"parameters": model.num_parameters(), "milliseconds": 1000 * seconds / sum(map(len, words))}
+    return {**corpus_scores(scores), **costs, "log_probs": [scored.log_prob for scored in scores]}
 
 
 def beams(name: str, args: argparse.Namespace) -> list[int | None]:
@@ -410,7 +456,8 @@ def results(folder: Path, beam_size: int | None, before: int | None, is_widest: 
     for test, key in TESTS.items() if is_widest else ():
         overall = read_results(folder / test / "results.json").get("overall", {})
         scores[f"test_{test}"] = overall.get(key)
-    return scores
+    costs = found | {"tokens_per_word": read_results(folder / "test_results.json").get("test_tokens_per_word")}
+    return scores | {name: costs.get(name) for name in COSTS}
 
 
 def rows(name: str, args: argparse.Namespace) -> list[list[str]]:
@@ -426,8 +473,18 @@ def rows(name: str, args: argparse.Namespace) -> list[list[str]]:
         scores = [results(folder, beam_size, before, is_widest) for folder in folders]
         if cells := score_cells(scores, [*PERPLEXITIES, "falls", *TESTS]):
             tests = cells[-len(TESTS) :] if is_widest else [""] * len(TESTS)
-            found.append([name, arcs, str(beam_size or "-"), *cells[: -len(TESTS)], *tests])
+            found.append([name, arcs, str(beam_size or "-"), *cells[: -len(TESTS)], *tests, *cost_cells(scores)])
     return found
+
+
+def cost_cells(results: Iterable[dict[str, float]]) -> list[str]:
+    """The mean of each cost over finished runs; a dash for one that was not measured."""
+    ended = [found for found in results if found]
+    cells = []
+    for name, form in COSTS.items():
+        values = [found[name] for found in ended if found[name] is not None]
+        cells.append(form.format(mean(values)) if values else "-")
+    return cells
 
 
 def table(args: argparse.Namespace) -> str:

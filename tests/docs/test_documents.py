@@ -65,6 +65,7 @@ NOT_RUN = {  # by a regular expression of the command line
     r"^hf-structure score --model gpt2": "a model of the Hub",
     r"ar-|runs/ar|cy-": "treebanks of Arabic and Welsh, and a model that the page trains on one",
     r"analyze --heads": "models of several runs; tests/cli analyzes such",
+    r"analyze .*--layers": "models of other pages; tests/cli analyzes such",
     r"^python -m spacy": "trains a pipeline of spaCy",
     r"^awk -v k": "tables that are not free",
     r"evaluate_treebanks.py": "many treebanks; tests/examples has it",

@@ -10,6 +10,7 @@ from hf_structure.drawing.figures import (
     plot_class_scores,
     plot_curves,
     plot_distances,
+    plot_layer_scores,
     plot_marginals,
     plot_parents,
     plot_relation_weights,
@@ -22,6 +23,7 @@ CALLS = {
     "parents": lambda: plot_parents(["a"], [[0.0]]),
     "distances": lambda: plot_distances(["a"], [], [0.0]),
     "class scores": lambda: plot_class_scores({"a": [1.0]}, ["1"], "x", "y"),
+    "layer scores": lambda: plot_layer_scores({"a": [1.0]}, {}),
     "curves": lambda: plot_curves({"UAS": {"a": {1: [0.5]}}}, "x"),
     "reliability": lambda: plot_reliability({"a": [(0.5, 0.25)]}),
     "relation weights": lambda: plot_relation_weights([[[0.5, 0.5]]]),
@@ -44,6 +46,19 @@ def test_class_scores():
     assert texts(axes.get_legend().get_texts()) == ["$a", "b_$"]
     with pytest.raises(ValueError, match="2 scores of b for 1 classes"):
         plot_class_scores({"b": [0.5, 0.5]}, ["1"], "x", "y")
+
+
+def test_layer_scores():
+    figure = plot_layer_scores({"$a": [0.5, 0.25], "b": [1.0]}, {"left": 0.125})
+    assert [(line.get_label(), list(line.get_ydata())) for line in figure.axes[0].lines] == [
+        ("$a", [50, 25]),
+        ("b", [100]),
+        ("left", [12.5, 12.5]),
+    ]
+    assert list(figure.axes[0].get_xticks()) == [1, 2]
+    for models in ({}, {"a": []}):
+        with pytest.raises(ValueError, match="there must be a model, and of every model a score"):
+            plot_layer_scores(models, {})
 
 
 def test_marginals():

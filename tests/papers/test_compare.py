@@ -1,6 +1,7 @@
 """The scripts that compare models: the table, and that what is done is not done again."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,13 +9,14 @@ from types import SimpleNamespace
 
 import pytest
 from running import load_script
-from transformers import GPT2LMHeadModel
+from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2LMHeadModel
 
 from hf_structure import PushdownLMConfig
 from hf_structure.cli import main
 from hf_structure.text.conllu import ConlluSentence, read_conllu, write_conllu
 from hf_structure.text.formats import load_sentences
 from hf_structure.text.sdp import SdpSentence, write_sdp
+from hf_structure.text.tokenization import encode_subwords
 from hf_structure.training.comparison import PARTS, attachment_cells, score_cells, seed_folder
 
 PARSING = {"uas": 0.91, "las": 0.875, "uas_no_punct": 0.9, "las_no_punct": 0.86}
@@ -469,6 +471,20 @@ def test_controls_follow_the_runs_that_read_trees(compare_gilt, corpus, tmp_path
     assert rows == ["transformer-xl", "tg", "tg-shuffled"]
 
 
+def test_fitted_models_and_their_control(compare_gilt, tmp_path, capsys):
+    """Each trains a few steps, with a share of the states that is a whole head."""
+    commands = compare_gilt("--runs", "treereg", "planting", "--trees", "gold", "shuffled")
+    fitted, shuffled, planted = commands
+    assert value(fitted, "tree_loss") == value(shuffled, "tree_loss") == "treereg"
+    assert value(fitted, "tree_fraction") == value(shuffled, "tree_fraction") == "0.5"
+    assert value(shuffled, "trees") == "shuffled"
+    assert "--trees" not in [*fitted, *planted]
+    assert value(planted, "tree_loss") == "planting"
+    rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()[-3:]]
+    assert [row[:3] for row in rows] == [[name, "-", "-"] for name in ("treereg", "treereg-shuffled", "planting")]
+    assert len({row[-3] for row in rows}) == len({row[-2] for row in rows}) == 1
+
+
 @pytest.mark.parametrize(
     ("graphs", "runs", "message"),
     [
@@ -526,8 +542,9 @@ def test_rows_of_gilt_over_seeds(tmp_path, monkeypatch):
     args = [*files, "--output_dir", str(tmp_path), "--beam_size", "1,2", "--runs", "trees", "gpt2"]
     two = script.build_parser().parse_args([*args, "--seeds", "1", "2"])
     assert script.rows("gpt2", two) == []
-    first = ["trees", "8.0", "1", "2", "91.5 ± 0.7", "199.0 ± 0.0", "-", "", ""]
-    second = ["trees", "8.0", "2", "2", "91.5 ± 0.7", "198.0 ± 0.0", "1.0 ± 0.0", "55.0 ± 7.1", "-"]
+    costs = ["-", "-", "-"]  # none was measured
+    first = ["trees", "8.0", "1", "2", "91.5 ± 0.7", "199.0 ± 0.0", "-", "", "", *costs]
+    second = ["trees", "8.0", "2", "2", "91.5 ± 0.7", "198.0 ± 0.0", "1.0 ± 0.0", "55.0 ± 7.1", "-", *costs]
     assert script.rows("trees", two) == [first, second]
     three = script.build_parser().parse_args([*args, "--seeds", "1", "2", "3", "4"])
     assert script.rows("trees", three)[1][3:8] == [  # a test of one seed is missing
@@ -537,6 +554,59 @@ def test_rows_of_gilt_over_seeds(tmp_path, monkeypatch):
         "1.0 ± 0.0",
         "-",
     ]
+
+
+def test_costs(compare_gilt, corpus, tmp_path, capsys, monkeypatch):
+    """Tokens are those that a model reads with the trees of the test file; time is of scoring it."""
+    compare_gilt("--beam_size=1", "--runs", "transformer-xl", "pause-2", "plm", "plm-3")
+    rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()[-4:]]
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out" / "tokenizer")
+    sentences = [sentence["words"] for sentence in load_sentences(corpus / "dev.conllu")]
+    words = sum(map(len, sentences))
+    tokens = sum(len(encode_subwords(sentence, tokenizer)["input_ids"]) for sentence in sentences)
+    constituents = words - len(sentences)  # binary trees
+    read = [tokens, tokens + 2 * words, tokens + 2 * constituents, tokens + 4 * constituents]
+    assert [row[-3] for row in rows] == [f"{count / words:.2f}" for count in read]
+    folders = [tmp_path / "out" / f"{row[0]}-seed1" for row in rows]
+    models = [AutoModelForCausalLM.from_pretrained(folder) for folder in folders]
+    counts = [sum(parameter.numel() for parameter in set(model.parameters())) for model in models]
+    assert [row[-2] for row in rows] == [f"{count:,}" for count in counts]
+    assert counts[0] < counts[1]
+    script = load_script("compare_gilt")
+    monkeypatch.setattr(script, "process_time", iter([2.0, 5.0]).__next__)
+    args = SimpleNamespace(test_file=str(corpus / "dev.conllu"))
+    assert script.score_test_file(folders[0], None, args)["milliseconds"] == pytest.approx(3000 / words)
+    assert all(float(row[-1]) > 0 for row in rows)
+
+
+@pytest.mark.slow  # 16 trainings
+def test_the_table_of_the_help(compare_gilt, tmp_path, capsys):
+    """The runs that its command names, controls too, are trained and scored."""
+    (named,) = re.findall(r"--runs ([^/]*) --output_dir", load_script("compare_gilt").__doc__)
+    runs = named.replace("\\", "").split()
+    assert len(runs) == 16
+    compare_gilt("--beam_size=1", "--runs", *runs)
+    rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()[-16:]]
+    assert [row[0] for row in rows] == runs
+    assert all(float(row[4]) > 1 for row in rows)
+    tokens = {row[0]: float(row[-3]) for row in rows}
+    assert tokens["transformer-xl"] < tokens["pause-1"] < tokens["pause-2"]
+    assert tokens["plm-closed"] < tokens["plm"] < tokens["tg"] < tokens["plm-3"]
+    assert {tokens[name] for name in ("trees", "pushdown", "treereg", "planting")} == {tokens["transformer-xl"]}
+
+
+def test_all_models_of_the_paper_by_default(tmp_path, corpus):
+    """Variants of baselines and grammars are trained if they are named, and nothing else is."""
+    script = load_script("compare_gilt")
+    (tmp_path / "config.json").write_text(json.dumps(SMALL))
+    files = [f"--{name}_file={corpus}/dev.conllu" for name in ("train", "validation", "test")]
+    files += [f"--config={tmp_path}/config.json", "--output_dir=out"]
+    own = f"DM={corpus}/dev.conllu,{corpus}/dev.conllu,{corpus}/dev.conllu"
+    args = script.build_parser().parse_args([*files, "--graphs", own, own.replace("DM", "tg")])
+    script.check(args)
+    tables = "transformer-xl transformer-xl-large trees enhanced pushdown plm plm-mask tg dtg arcs no-degree no-depth"
+    tables += " no-distance no-degree-weights no-distance-weights gpt2 gpt2-post gpt2-gilt gpt2-pushdown"
+    assert sorted(args.runs) == sorted(["DM", *tables.split()])
 
 
 def test_no_half_a_model_is_gone_on_from(compare_gilt, tmp_path, monkeypatch):

@@ -208,3 +208,17 @@ def test_a_layer_without_attention(models, monkeypatch):
 def test_weights_are_a_square():
     with pytest.raises(ValueError, match="weights of 2 tokens must be a square of that size"):
         SentenceAttention(["a", "b"], [[1.0], [0.5, 0.5]], 1, 1)
+
+
+def test_models_with_pauses_are_refused(models):
+    """Their states and weights would be of words without the pauses that they have learned to read."""
+    model, tokenizer = models["plain"]
+    paused = deepcopy(model)
+    paused.config.pause_token_ids = [4]
+    for arrays_of in (sentence_attention, word_arrays):
+        with pytest.raises(ValueError, match=r"a model with pauses \(config.pause_token_ids\) gives no a"):
+            arrays_of("the cat saw dogs", paused, tokenizer=tokenizer)
+    ids = torch.tensor([tokenizer("the cat")["input_ids"]])
+    with pytest.raises(ValueError, match="generates no text: it scores alone"):
+        paused.generate(ids, max_new_tokens=1)
+    assert model.generate(ids, max_new_tokens=1).shape[1] == ids.shape[1] + 1

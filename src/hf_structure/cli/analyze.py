@@ -13,10 +13,12 @@ from hf_structure.cli.common import (
     named_systems,
     number_cell,
     print_table,
+    refuse_options,
     save_figure,
 )
 from hf_structure.cli.gold import add_label_options, label_conventions, read_gold, scored_masks
 from hf_structure.cli.heads import analyze_heads
+from hf_structure.cli.layers import LAYER_OPTIONS, add_layers, analyze_layers
 from hf_structure.drawing.figures import plot_class_scores
 from hf_structure.metrics.error_analysis import ClassScores, ErrorAnalysis, error_analysis
 from hf_structure.text.conllu import read_conllu
@@ -30,8 +32,8 @@ FIGURES = ("pdf", "png", "svg")
 
 
 def add_analyze(commands: argparse._SubParsersAction) -> None:
-    parser = add_command(commands, "analyze", "show which dependencies parsers get wrong", run_analyze)
-    parser.add_argument("gold", help="CoNLL-U with the right trees")
+    parser = add_command(commands, "analyze", "show what parsers get wrong, and where models hold trees", run_analyze)
+    parser.add_argument("gold", help="CoNLL-U with the right trees; with --layers also brackets")
     parser.add_argument(
         "systems",
         nargs="*",
@@ -42,6 +44,7 @@ def add_analyze(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--output_dir", metavar="FOLDER", help="draw the figures there")
     parser.add_argument("--format", choices=FIGURES, help="of the figures; default: pdf")
+    add_layers(parser)
     heads = parser.add_argument_group("heads of masked language models")
     heads.add_argument(
         "--heads",
@@ -53,8 +56,9 @@ def add_analyze(commands: argparse._SubParsersAction) -> None:
         nargs="+",
         default=[],
         metavar="[NAME=]MODEL",
-        help="UDGN or StructFormer: bundled, a folder, or on the Hub; models of one name (default: the family) are "
-        "runs of one row, with mean and sample standard deviation",
+        help="bundled, a folder, or on the Hub: with --layers any causal language model; with --heads a UDGN or "
+        "StructFormer, where models of one name (default: the family) are runs of one row, with mean and sample "
+        "standard deviation",
     )
     add_device(heads)
 
@@ -64,16 +68,29 @@ def run_analyze(options: argparse.Namespace) -> None:
     Compares the trees of one or several parsers with gold trees: labelled F1 by the length of dependencies and by
     their distance to the root, LAS by the length of sentences, and how frequent each class is. With --heads: the
     Pearson correlation of the heads of language models with the relations of gold trees, in both directions; the table
-    shows for each of the most frequent relations the head that fits it best, the heat maps and the JSON show all.
+    shows for each of the most frequent relations the head that fits it best, the heat maps and the JSON show all. With
+    --layers: the unlabelled F1 of the constituents that the states after each layer of causal language models give,
+    with left-branching, right-branching and random trees to compare with.
     """
+    if options.layers:
+        _check_layers(options)
+        analyze_layers(options)
+        return
+    refuse_options(options, LAYER_OPTIONS, "goes with --layers")
     if options.format and not options.output_dir:
         raise ValueError("--format is that of the figures: it needs --output_dir")
     if options.heads and (options.systems or not options.model):
         raise ValueError("--heads is about models: it takes --model, and no file but the gold one")
     if not options.heads and (options.model or not options.systems):
-        raise ValueError("files of parsers are needed; --model goes with --heads")
+        raise ValueError("files of parsers are needed; --model goes with --heads or --layers")
     analyze = analyze_heads if options.heads else analyze_trees
     analyze(options)
+
+
+def _check_layers(options: argparse.Namespace) -> None:
+    refuse_options(options, ("heads", "output_dir", "format", "ignore", "universal"), "cannot be used with --layers")
+    if options.systems or not options.model:
+        raise ValueError("--layers is about models: it takes --model, and no file but the gold one")
 
 
 def analyze_trees(options: argparse.Namespace) -> None:

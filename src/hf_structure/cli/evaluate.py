@@ -5,8 +5,6 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from functools import partial
-from random import Random
 
 from hf_structure.cli.common import add_command, check_files, given_options, print_table, refuse_options
 from hf_structure.cli.gold import read_gold
@@ -21,6 +19,7 @@ from hf_structure.cli.tree_counts import (
     CountRow,
     add_bracket_options,
     add_dependency_options,
+    baseline_trees,
     bracket_rows,
     dependency_conventions,
     dependency_rows,
@@ -33,9 +32,6 @@ from hf_structure.metrics.constituency import (
     ConstituencyScores,
     LabelRecall,
     label_recall,
-    left_branching,
-    random_tree,
-    right_branching,
     unlabeled_f1,
 )
 from hf_structure.metrics.evalb import BracketScores, bracket_scores
@@ -300,7 +296,7 @@ def _evaluate_brackets(options: argparse.Namespace) -> None:
     if options.by:
         return
     _, lengths, gold, system = pairs
-    trees = {"system": system, **(_baseline_trees(lengths) if options.baselines else {})}
+    trees = {"system": system, **(baseline_trees(lengths) if options.baselines else {})}
     conventions = given_options(options, BRACKET_OPTIONS)
     scores = {name: unlabeled_f1(spans, gold, lengths, **conventions) for name, spans in trees.items()}
     labels = label_recall(system, gold, lengths, **given_options(options, SCORED_CONSTITUENTS))
@@ -313,14 +309,6 @@ def _print_brackets_as_json(scores: dict[str, ConstituencyScores], labels: dict[
     recalls = {"labels": {label: asdict(recall) for label, recall in labels.items()}}
     # The system's scores are at the top, as in the output of a single system.
     print(json.dumps(values.pop("system") | recalls | ({"baselines": values} if values else {}), indent=2))
-
-
-def _baseline_trees(lengths: Sequence[int]) -> dict[str, list]:
-    """Returns the trees of the baselines for sentences of these numbers of words."""
-    # A fixed seed: the baseline is the same in every run.
-    random = partial(random_tree, generator=Random(0))
-    baselines = {"left": left_branching, "right": right_branching, "random": random}
-    return {name: [baseline(length) for length in lengths] for name, baseline in baselines.items()}
 
 
 def _print_counts(scores: ConstituencyScores | BracketScores) -> None:

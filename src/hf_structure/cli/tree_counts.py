@@ -4,13 +4,20 @@ import argparse
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from random import Random
 from typing import Any, NamedTuple
 
 from hf_structure.cli.common import given_options, positive
 from hf_structure.cli.gold import add_label_options, label_conventions, read_gold, scored_masks
 from hf_structure.cli.groups import length_groups
 from hf_structure.metrics.attachment import UNDIRECTED, aligned_columns, check_words, word_matches
-from hf_structure.metrics.constituency import EMPTY_GOLD, sentence_counts
+from hf_structure.metrics.constituency import (
+    EMPTY_GOLD,
+    left_branching,
+    random_tree,
+    right_branching,
+    sentence_counts,
+)
 from hf_structure.metrics.evalb import BracketCounts, bracket_counts, is_scored
 from hf_structure.text.brackets import read_brackets
 from hf_structure.text.conllu import ConlluSentence
@@ -21,7 +28,7 @@ SCORED_CONSTITUENTS = ("count_single_words", "count_whole_sentences", "min_lengt
 BRACKET_OPTIONS = (*SCORED_CONSTITUENTS, "count_duplicates", "empty_gold")
 ALL = "all"  # the name of all groups together
 Drop = Callable[[dict], dict]  # drops the punctuation of a sentence
-_DROP: dict[str, Drop] = {
+DROP: dict[str, Drop] = {
     "drop": partial(drop_punctuation, by="auto"),
     "drop_by_form": partial(drop_punctuation, by="form"),
     "keep": dict,  # a copy
@@ -64,7 +71,7 @@ def add_bracket_options(group: argparse._ArgumentGroup) -> None:
     """Adds the options for the constituents that count."""
     group.add_argument(
         "--punctuation",
-        choices=sorted(_DROP),
+        choices=sorted(DROP),
         help="drop punctuation as the gold tags tell it, or its form if they are neither Penn Treebank tags nor "
         "universal ones (default), drop it by its form, or keep it; if it is dropped, the system file may lack it "
         "already",
@@ -138,13 +145,21 @@ def bracket_rows(pairs: BracketPairs, key: str | None, options: argparse.Namespa
     return rows
 
 
+def baseline_trees(lengths: Sequence[int]) -> dict[str, list]:
+    """Returns the trees of the baselines for sentences of these numbers of words."""
+    # A fixed seed: the baseline is the same in every run.
+    random = partial(random_tree, generator=Random(0))
+    baselines = {"left": left_branching, "right": right_branching, "random": random}
+    return {name: [baseline(length) for length in lengths] for name, baseline in baselines.items()}
+
+
 def read_bracket_pairs(gold_name: str, system_name: str, punctuation: str | None) -> BracketPairs:
     """
     Reads the trees of two files. Words that are punctuation in the gold file are dropped from both. Raises
     `ValueError` for different words, another number of sentences, and files without words.
     """
     pairs = BracketPairs([], [], [], [])
-    for number, gold, system in _bracket_pairs(gold_name, system_name, _DROP[punctuation or "drop"]):
+    for number, gold, system in _bracket_pairs(gold_name, system_name, DROP[punctuation or "drop"]):
         pairs.numbers.append(number)
         pairs.lengths.append(len(gold["words"]))
         pairs.gold.append(gold["spans"])

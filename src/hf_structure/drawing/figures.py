@@ -190,6 +190,31 @@ def plot_class_scores(
     return figure
 
 
+def plot_layer_scores(scores: Mapping[str, Sequence[float]], baselines: Mapping[str, float]) -> "Figure":
+    """
+    Draws scores over layers, with a line for each model, and each baseline as a horizontal line.
+
+    Args:
+        scores (`Mapping[str, Sequence[float]]`): By model, the score after each layer, between 0 and 1.
+        baselines (`Mapping[str, float]`): Scores of the baselines by name.
+
+    Raises `ValueError` without a model, or for one without layers.
+    """
+    if not scores or not all(scores.values()):
+        raise ValueError("there must be a model, and of every model a score")
+    figure = new_figure(5.6, 3.6)
+    axes = figure.add_subplot()
+    for (name, values), marker in zip(scores.items(), cycle(MARKERS)):
+        heights = [100 * value for value in values]
+        axes.plot(range(1, len(values) + 1), heights, marker=marker, markersize=5, linewidth=1.4, label=name)
+    for (name, value), style in zip(baselines.items(), cycle(["--", "-.", ":"])):
+        axes.axhline(100 * value, color=MUTED, linewidth=1.2, linestyle=style, label=name)
+    axes.set(xlabel="layer", ylabel="UF1", xticks=range(1, max(map(len, scores.values())) + 1), ylim=(0, None))
+    open_frame(axes)
+    as_written(figure.legend(loc="outside right center", frameon=False))
+    return figure
+
+
 def plot_reliability(curves: Mapping[str, Sequence[tuple[float, float]]]) -> "Figure":
     """
     Draws the share of predictions that are right over their probability, one line for each kind of prediction, above

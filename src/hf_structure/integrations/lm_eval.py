@@ -25,7 +25,7 @@ from hf_structure.scoring.scoring import (
     spaced_words,
     word_splitter,
 )
-from hf_structure.text.pauses import pause_token_ids
+from hf_structure.text.pauses import pause_token_ids, refuse_pauses
 from hf_structure.text.tokenization import word_start_mask
 
 try:
@@ -118,8 +118,7 @@ class StructureLM(Base):
 
     def _model_generate(self, context: torch.Tensor, max_length: int, stop: list[str], **kwargs) -> torch.Tensor:
         """Generates with structures, if the model builds them. Prompts begin with the beginning token, left-padded."""
-        if pause_token_ids(self.model.config):
-            raise ValueError("a model with pauses (config.pause_token_ids) generates no text: choose other tasks")
+        refuse_pauses(self.model.config, "generates no text")
         if self.beam_size is None:
             return super()._model_generate(context, max_length, stop, **kwargs)
         # One more column, so that the beginning token fits in front of prompts that lack it.

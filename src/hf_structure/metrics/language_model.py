@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-SUMS = ("loss", "lm_loss", "tokens", "words", "ends")
+SUMS = ("loss", "lm_loss", "tokens", "words", "ends", "read")
 
 
 @torch.no_grad()
@@ -15,7 +15,8 @@ def language_model_sums(
 ) -> dict[str, float]:
     """
     Sums that the scores of a text are computed from, to be added up over batches: `loss` and `lm_loss` in nats, the
-    numbers of predicted `tokens`, of `words` and of sentence `ends`, and the counts of the annotation's `statistics`.
+    numbers of predicted `tokens`, of `words` and of sentence `ends`, the number of tokens `read` with the given
+    structures, pauses and actions included, and the counts of the annotation's `statistics`.
 
     Args:
         model (`PreTrainedModel`): A causal language model, in evaluation mode.
@@ -29,6 +30,7 @@ def language_model_sums(
             before it. The predictions are compared with the given structures in both cases.
     """
     batch = dict(batch)
+    read = _tokens_read(batch, annotation)
     gold = None if annotation is None else batch[model.structure_input]
     if annotation is not None and predict_structures:
         inputs = [batch.get(name) for name in ("input_ids", "word_ids", "attention_mask")]
@@ -38,13 +40,20 @@ def language_model_sums(
             batch.pop(name, None)
     outputs = model(**batch)
     tokens = int((batch["labels"] != -100).sum())
-    sums: dict[str, float] = {"tokens": tokens, "words": words, "ends": len(batch["labels"])}
+    sums: dict[str, float] = {"tokens": tokens, "words": words, "ends": len(batch["labels"]), "read": read}
     sums["loss"] = sums["lm_loss"] = float(outputs.loss) * tokens
     if annotation is None:
         return sums
     if not annotation.is_text:
         sums["lm_loss"] = float(outputs.lm_loss) * tokens
     return sums | annotation.statistics(outputs, gold, batch["attention_mask"])
+
+
+def _tokens_read(batch: Mapping[str, Any], annotation: Any) -> int:
+    """Counts the tokens of a batch, and the actions between them, each as often as the model reads it."""
+    if annotation is None or not annotation.is_text:
+        return int(batch["attention_mask"].sum())
+    return int((batch["replay"]["events"] >= 0).sum())
 
 
 def language_model_scores(sums: Mapping[str, float], annotation: Any = None) -> dict[str, float]:

@@ -1,17 +1,24 @@
 """Constituency trees from the hidden states of any causal language model, by the scores of tree regularization."""
 
-import copy
+from collections.abc import Sequence
 from itertools import accumulate, groupby
 from typing import Any
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from hf_structure.algorithms.spanning_tree import check_decoder
-from hf_structure.algorithms.tree_regularization import greedy_spans, most_probable_spans, state_layer, state_size
+from hf_structure.algorithms.tree_regularization import (
+    Span,
+    greedy_spans,
+    most_probable_spans,
+    state_layer,
+    state_size,
+)
 from hf_structure.models.abilities import Abilities, abilities_of
 from hf_structure.models.modeling_outputs import DecoderOutput
+from hf_structure.text.pauses import refuse_pauses
 
 
 class CausalLMForConstituencyParsing(torch.nn.Module):
@@ -27,17 +34,19 @@ class CausalLMForConstituencyParsing(torch.nn.Module):
             of the states are compared as these heads have.
 
     Raises:
-        ValueError: if the model has no such layer, or the fraction is no share of at least one head.
+        ValueError: if the model has no such layer, the fraction is no share of at least one head, or the model reads
+            pauses, whose states are not those of words.
     """
 
     def __init__(self, model: PreTrainedModel, layer: int | None = None, fraction: float = 0.25) -> None:
         super().__init__()
+        refuse_pauses(model.config, "does not parse")
         self.model = model
         shape: Any = model.config.get_text_config()
         self.layer = state_layer(shape.num_hidden_layers, layer)
         self.size = state_size(shape.hidden_size, shape.num_attention_heads, fraction)
         # The abilities are those of this parser; the model's own configuration stays as it is.
-        self.config: Any = copy.copy(model.config)
+        self.config: Any = PreTrainedConfig()
         self.config.abilities = Abilities(
             structures=("constituency",),
             decoders=("tree", "argmax"),
@@ -90,14 +99,42 @@ class CausalLMForConstituencyParsing(torch.nn.Module):
         check_decoder(decoder, 1)
         if k != 1 or marginals:
             raise ValueError("a causal language model gives the splits of one tree: leave k and marginals out")
+        (trees,) = self.layer_spans(input_ids, attention_mask, word_ids, [self.layer], decoder)
+        rows = [torch.tensor(spans, dtype=torch.long).view(-1, 2) for spans in trees]
+        return DecoderOutput(spans=pad_sequence(rows, True, padding_value=-1))  # (B, num_spans, 2)
+
+    @torch.no_grad()
+    def layer_spans(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        word_ids: torch.Tensor,
+        layers: Sequence[int],
+        decoder: str = "tree",
+    ) -> list[list[list[Span]]]:
+        """
+        Trees by the states after several layers, from one forward pass.
+
+        Args:
+            input_ids, attention_mask, word_ids, decoder: See [`decode`].
+            layers (`Sequence[int]`): Numbers of layers, from 1.
+
+        Returns:
+            `list[list[list[tuple[int, int]]]]`: For each layer and each sentence, its constituents.
+        """
         inputs = {"input_ids": input_ids, "attention_mask": attention_mask}
         outputs = self.model(**inputs, output_hidden_states=True, use_cache=False)
         # Without the beginning.
-        states = outputs.hidden_states[self.layer][:, 1:, : self.size].float().cpu()
+        starts = [_word_starts(words) for words in word_ids[:, 1:].tolist()]
         parse = greedy_spans if decoder == "argmax" else most_probable_spans
-        rows = []
-        for sentence, words in zip(states, word_ids[:, 1:].tolist(), strict=True):
-            lengths = [len(list(tokens)) for word, tokens in groupby(words) if word > 0]
-            starts = list(accumulate(lengths, initial=0))
-            rows.append(torch.tensor(parse(sentence[: starts[-1]], starts), dtype=torch.long).view(-1, 2))
-        return DecoderOutput(spans=pad_sequence(rows, True, padding_value=-1))  # (B, num_spans, 2)
+        trees = []
+        for layer in layers:
+            states = outputs.hidden_states[layer][:, 1:, : self.size].float().cpu()
+            trees.append([parse(row[: each[-1]], each) for row, each in zip(states, starts, strict=True)])
+        return trees
+
+
+def _word_starts(word_ids: Sequence[int]) -> list[int]:
+    """Returns the index of the first token of each word, and the number of tokens of words."""
+    lengths = [len(list(tokens)) for word, tokens in groupby(word_ids) if word > 0]
+    return list(accumulate(lengths, initial=0))

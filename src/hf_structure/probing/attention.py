@@ -17,6 +17,7 @@ from hf_structure.parsing.parse import Sentence
 from hf_structure.parsing.parser import decode_batch, parses_of
 from hf_structure.scoring.scoring import word_splitter
 from hf_structure.structures.attention import SentenceAttention
+from hf_structure.text.pauses import refuse_pauses
 from hf_structure.text.reading import read_source
 from hf_structure.text.tokenization import encode_subwords
 
@@ -51,10 +52,11 @@ def sentence_attention(
         word_tokenizer (`str` or `Callable[[str], list[str]]`, *optional*): See [`~hf_structure.score`].
 
     Raises:
-        ValueError: an unknown model, a model or layer without attention, a layer or head number out of range, a
-            sentence that is empty or too long for the model.
+        ValueError: an unknown model, a model with pauses, a model or layer without attention, a layer or head number
+            out of range, a sentence that is empty or too long for the model.
     """
     model, tokenizer = load_model(model, tokenizer, device, *CAUSAL, trust_remote_code=trust_remote_code)
+    refuse_pauses(model.config, "gives no attention of words")
     abilities = abilities_of(model.config)
     words_of = word_splitter(model, tokenizer, word_tokenizer)
     # Only the limit of tokens applies: any language model can be asked, whatever else it reads.

@@ -26,6 +26,7 @@ from hf_structure.parsing.parser import decode_batch, decoding_options
 from hf_structure.probing.attention import with_eager_attention
 from hf_structure.scoring.masked_scoring import encode_masked, special_ends
 from hf_structure.scoring.scoring import is_masked, load_language_model, word_splitter
+from hf_structure.text.pauses import refuse_pauses
 from hf_structure.text.reading import is_one_sentence, read_all
 from hf_structure.text.sentences import read_batch
 from hf_structure.text.tokenization import encode as encode_from_zero
@@ -106,11 +107,12 @@ def word_arrays(
         [`WordArrays`] for one sentence, else a list of them, in input order.
 
     Raises:
-        ValueError: an unknown model, array or pooling, a beam for a model without one.
+        ValueError: an unknown model, array or pooling, a model with pauses, a beam for a model without one.
         SentenceError: a sentence that is empty or too long for the model.
     """
     _check_choices(arrays, pooling)
     model, tokenizer = _load(model, tokenizer, device, trust_remote_code)
+    refuse_pauses(model.config, "gives no arrays of words")
     words_of = word_splitter(model, tokenizer, word_tokenizer)
     options = {"punctuation": punctuation, "word_tokenizer": words_of, **_encoding(model, tokenizer)}
     encoder = SentenceEncoder.with_abilities(abilities_of(model.config), tokenizer=tokenizer, **options)

@@ -14,6 +14,12 @@ def pause_token_ids(config: Any) -> list[int]:
     return list(getattr(config, "pause_token_ids", None) or [])
 
 
+def refuse_pauses(config: Any, use: str) -> None:
+    """Raises `ValueError` for a model with pauses, which cannot be put to a `use`: "gives no attention of words"."""
+    if pause_token_ids(config):
+        raise ValueError(f"a model with pauses (config.pause_token_ids) {use}: take one without, or score with it")
+
+
 def insert_pauses(
     input_ids: Sequence[int], word_ids: Sequence[int], pauses: Sequence[int]
 ) -> tuple[list[int], list[int]]:

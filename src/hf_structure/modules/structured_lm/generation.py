@@ -114,8 +114,10 @@ class StructureGenerationMixin(GenerationMixin, MixinBase):
             generation_config, kwargs: As in transformers, and the options of the model's own class.
 
         Raises:
-            ValueError: a mode, settings or prompts that structures cannot be built with.
+            ValueError: a mode, settings or prompts that structures cannot be built with; a model with pauses.
         """
+        if getattr(self.config, "pause_token_ids", None):
+            raise ValueError("a model with pauses (config.pause_token_ids) generates no text: it scores alone")
         kind = self.writer_class
         parent: Any = super()
         options = {name: kwargs.pop(name) for name in kind.options if name in kwargs}

@@ -164,7 +164,7 @@ class StructuredLMTrainer(ScoringTrainer):
 
     def scores(self, model, dataset) -> dict[str, float]:
         sums = self._sums(model, dataset)
-        metrics = {"loss": sums["loss"] / sums["tokens"]}
+        metrics = {"loss": sums["loss"] / sums["tokens"], "tokens_per_word": sums["read"] / sums["words"]}
         annotation = self._annotation(model, dataset)
         if annotation is None:
             return metrics | language_model_scores(sums)
