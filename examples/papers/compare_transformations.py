@@ -148,10 +148,10 @@ def evaluate(folder: Path, args: argparse.Namespace) -> None:
     file = folder / "steps.json"
     checkpoints = sorted(folder.glob("checkpoint-*"), key=step_of)
     if not file.exists():
-        tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder(args))
+        tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder(args), trust_remote_code=False)
         measures = {}
         for checkpoint in checkpoints:
-            model = AutoModelForCausalLM.from_pretrained(checkpoint).eval()
+            model = AutoModelForCausalLM.from_pretrained(checkpoint, trust_remote_code=False).eval()
             measures[step_of(checkpoint)] = accuracies(model, tokenizer, args)
         write_json(measures, file)
     for checkpoint in checkpoints:

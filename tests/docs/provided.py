@@ -160,7 +160,9 @@ FILES: dict[Callable[[Path], object], str] = {
     lambda path: path.write_text("".join(f"{line}\n" for line in 5 * LINES)): (
         "1000000.txt runs/curve/texts/10000000.txt"
     ),
-    lambda path: path.write_text(BRACKETS): "gold.mrg test.mrg dev.mrg a.mrg b.mrg system.mrg gum_const-dev.mrg",
+    lambda path: path.write_text(
+        BRACKETS
+    ): "gold.mrg test.mrg dev.mrg a.mrg b.mrg system.mrg gum_const-dev.mrg gum_const-test.mrg",
     lambda path: path.write_text(BRACKETS * 3): "train.mrg gum_const-train.mrg",
     lambda path: path.write_text(SDP): "gold.sdp",
     lambda path: path.write_text(WIKITEXT): "wiki.valid.tokens",
@@ -208,7 +210,7 @@ MODELS = {
         "runs/fast-compact-2 runs/fast-3a runs/fast-3b runs/fast-3c runs/rngt-en model_cards/rngt-multilingual "
         "runs/multilingual"
     ),
-    "constituents": "runs/constituents",
+    "constituents": "runs/constituents runs/typed runs/parser-4",
     "tagged_g2g_transformer": "runs/tagged",
     "g2g_transformer": (
         "runs/g2gt-en-ewt runs/table2/G2G-seed2 runs/table2/DepTr-seed2 runs/table2/DepTr+CH-seed2 "

@@ -830,7 +830,7 @@ def test_table_of_raw_text(of_folder, ud, tmp_path):
     options = ["--raw", "--word_tokenizer", "spaces", "--max_sentences", "3", "--output", str(tmp_path / "table.md")]
     load_script("evaluate_treebanks").main([str(ud), "--model", str(of_folder), *options])
     rows = table(tmp_path / "table.md")
-    assert list(rows["mean"]) == ["train", "Words", "UAS", "LAS", "UPOS"]
+    assert list(rows["mean"]) == ["train", "Sentences", "Words", "UAS", "LAS", "UPOS"]
     assert rows["aa_one"]["Words"] == 100
 
 

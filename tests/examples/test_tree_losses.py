@@ -266,10 +266,6 @@ PLANTING = ["--tree_loss", "planting", "--attn_implementation", "eager"]
         ([*LLAMA, *PLANTING, "--tree_loss_weight", "0"], "--tree_loss_weight must be positive, not 0"),
         ([*LLAMA, *TREEREG, "--pause_tokens", "1"], "--tree_loss needs the states .*: leave out --pause_tokens"),
         (
-            [*LLAMA, *PLANTING, "--trees", "random"],
-            "--trees random: this model reads no structures",
-        ),
-        (
             [*LLAMA, *TEXT, "--trees", "shuffled"],
             "--trees shuffled: this model reads no structures",
         ),

@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from hf_structure import RNGTransformerConfig
 from hf_structure.training.calibration import Calibration, Choices, fit, join, probabilities
 
 TRUE = Calibration(2.0, 0.05)
@@ -20,6 +21,12 @@ def test_finds_the_calibration_of_the_data():
     fitted = fit(new_choices(40000))
     assert fitted.temperature == pytest.approx(TRUE.temperature, abs=0.15)
     assert fitted.share == pytest.approx(TRUE.share, abs=0.02)
+
+
+def test_wrong_choices_alone_leave_a_share_that_a_configuration_takes():
+    wrong = new_choices(20)._replace(right=torch.zeros(20, dtype=torch.bool))
+    assert 0 < fit(wrong).share < 1
+    RNGTransformerConfig(calibration={"heads": list(fit(wrong))})
 
 
 def test_probabilities():

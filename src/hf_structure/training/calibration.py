@@ -16,6 +16,7 @@ from hf_structure.text.reading import read_all
 
 STEPS = 60  # evaluations of the loss, enough for two numbers
 FORBIDDEN = -1e4  # replaces -inf, whose gradient is nan
+MOST_UNIFORM = 0.99  # the largest share e: a configuration refuses 1
 START = (0.4, -4.0)  # log T and logit of e, near what parsers need
 
 
@@ -62,7 +63,9 @@ def fit(choices: Choices) -> Calibration:
         return value
 
     optimizer.step(loss)
-    return Calibration(math.exp(parameters[0].item()), torch.sigmoid(parameters[1]).item())
+    # Of a few choices, all of them wrong, a uniform distribution alone would be the best fit.
+    share = min(torch.sigmoid(parameters[1]).item(), MOST_UNIFORM)
+    return Calibration(math.exp(parameters[0].item()), share)
 
 
 def collect(parser: Parser, gold: Sequence[ConlluSentence]) -> dict[str, Choices]:

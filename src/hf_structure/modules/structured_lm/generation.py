@@ -105,10 +105,8 @@ class StructureGenerationMixin(GenerationMixin, MixinBase):
 
         Args:
             inputs (`torch.LongTensor` of shape `(batch_size, seq_len)`, *optional*): The prompts, also as `input_ids`,
-                padded on the left. With structures, they begin with the tokenizer's beginning token or another one
-                that stands for the root.
-            use_structure (`bool`, defaults to `False`): If True, structures are built and read. Otherwise this is the
-                method of transformers, without structures; models trained from scratch expect them.
+                padded on the left. With structures, they begin with the tokenizer's beginning token, or another root.
+            use_structure (`bool`, defaults to `False`): Build and read structures, else generate as transformers does.
             sample_structure (`bool`, *optional*): If True, additions to the structure with each new token or word are
                 sampled, else the likeliest are taken; by default as the text, but never in prompts or with beams.
             generation_config, kwargs: As in transformers, and the options of the model's own class.
