@@ -611,12 +611,13 @@ def test_a_worker_is_killed_that_holds_a_part(
     slowly(monkeypatch, tmp_path / "log", 0)
     output = tmp_path / "silver.conllu"
     arguments = [corpus / "dev.txt", *options(structformer, output, "--expiry", "1")]
-    child = running.fork()
-    if child == 0:
+
+    def two_workers() -> None:
         monkeypatch.setattr(BlockFolder, "finish", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
         in_a_child(run, *arguments)
         run(*arguments)
-    os.waitpid(child, 0)
+
+    os.waitpid(in_a_child(two_workers), 0)
     before = (tmp_path / "log").read_text().splitlines()
     assert before
     if not is_known:

@@ -56,10 +56,11 @@ class Tools:
 
     def parse(self, text: str) -> list[dict[str, Any]]:
         """
-        Splits a text into sentences and parses each. Returns a list with an object for each sentence: its `words`, and
-        those structures that the model predicts. `dependency` has, for each word, the number of its head (`heads`,
-        from 1; 0 is the root), its relation (`labels`), the probability of its arc (`probabilities`) and further
-        predictions such as parts of speech and lemmas (`columns`). `constituency` has `spans`, `graph` has `arcs`.
+        Splits a text into sentences and parses each. Returns a list with an object for each sentence: its `words` and
+        its structures. `dependency` has, for each word, the number of its head (`heads`, from 1; 0 is the root), its
+        relation (`labels`), the probability of its arc (`probabilities`) and further predictions such as parts of
+        speech and lemmas (`columns`). Models without dependencies have `constituency`, with `spans`, or `graph`, with
+        `arcs`.
         """
         if not text.strip():
             raise ToolError("the text is empty: give at least one sentence")
