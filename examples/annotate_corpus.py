@@ -379,7 +379,7 @@ def conclude(options: argparse.Namespace, folder: BlockFolder) -> Done | None:
 def annotate(
     options: argparse.Namespace, corpus: Corpus, folder: BlockFolder, parts: Sequence[int], claims: Claims | None
 ) -> None:
-    """All that follows when the output is open."""
+    """Annotates the input, once the output is open."""
     start = time.monotonic()
     worker = Worker(options, corpus, folder)
     with worker.progress.bar:

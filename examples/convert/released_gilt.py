@@ -23,7 +23,7 @@ from hf_structure.modules.structured_lm.transformer_xl import sinusoids
 
 @strict
 class ReleasedGiLTConfig(GiLTConfig):
-    r"""Configuration of [`ReleasedGiLTForCausalLM`], see there. Arguments are those of [`GiLTConfig`]."""
+    r"""Configuration of [`ReleasedGiLTForCausalLM`], see there. It takes the arguments of [`GiLTConfig`]."""
 
     model_type = "gilt_release"
 

@@ -32,8 +32,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import AutoTokenizer, TokenizersBackend
+from transformers import AutoTokenizer
 
 from hf_structure import parse
 from hf_structure.cli.common import positive
@@ -47,7 +46,7 @@ from hf_structure.scoring.masked_scoring import pseudo_log_probs
 from hf_structure.scoring.scoring import choose_beam, is_masked, load_language_model, token_log_probs
 from hf_structure.text.files import new_path
 from hf_structure.text.formats import load_sentences
-from hf_structure.text.tokenization import SUBWORD_SPECIAL_TOKENS, encode_subwords, encode_words
+from hf_structure.text.tokenization import encode_subwords, encode_words
 from hf_structure.training.baselines import new_gpt2
 from hf_structure.training.comparison import (
     add_seeds_argument,
@@ -57,6 +56,7 @@ from hf_structure.training.comparison import (
     run_script,
     score_cells,
     seed_folder,
+    tokenizer_of_words,
 )
 from hf_structure.training.scripts import run, save_whole, write_json, write_text
 
@@ -108,15 +108,11 @@ def shape(model: str, args: argparse.Namespace) -> dict:
 
 def tokenizer_folder(args: argparse.Namespace) -> Path:
     """The tokenizer of the causal models, to which each bracket is one token."""
-    folder = Path(args.output_dir, "tokenizer")
-    if not folder.exists():
-        tokens = [*SUBWORD_SPECIAL_TOKENS.values()]
-        tokens += [make(kind) for kind in range(count_kinds(args)) for make in (opening, closing)]
-        vocabulary = {token: number for number, token in enumerate(tokens)}
-        backend = Tokenizer(models.WordLevel(vocabulary, unk_token=SUBWORD_SPECIAL_TOKENS["unk_token"]))
-        backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-        save_whole(folder, TokenizersBackend(tokenizer_object=backend, **SUBWORD_SPECIAL_TOKENS))
-    return folder
+
+    def brackets() -> list[str]:
+        return [make(kind) for kind in range(count_kinds(args)) for make in (opening, closing)]
+
+    return tokenizer_of_words(args.output_dir, brackets)
 
 
 def train(model: str, folder: Path, seed: int, args: argparse.Namespace, options: list[str]) -> None:

@@ -29,16 +29,15 @@ from statistics import fmean
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoModelForCausalLM, AutoTokenizer, TokenizersBackend
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from hf_structure.cli.common import positive
 from hf_structure.drawing.figures import plot_curves
 from hf_structure.text.files import new_path
 from hf_structure.text.formats import load_sentences
 from hf_structure.text.json_text import load_json
-from hf_structure.text.tokenization import SUBWORD_SPECIAL_TOKENS, encode_subwords
+from hf_structure.text.tokenization import encode_subwords
 from hf_structure.training.comparison import (
     add_seeds_argument,
     markdown_table,
@@ -46,8 +45,9 @@ from hf_structure.training.comparison import (
     run_script,
     score_cells,
     seed_folder,
+    tokenizer_of_words,
 )
-from hf_structure.training.scripts import run, save_whole, write_json, write_text
+from hf_structure.training.scripts import run, write_json, write_text
 
 RUN_CLM = Path(__file__).parents[1] / "run_clm.py"
 RUNS = ("none", "treereg", "random")
@@ -84,14 +84,11 @@ def shape(args: argparse.Namespace) -> dict[str, int]:
 
 def tokenizer_folder(args: argparse.Namespace) -> Path:
     """The tokenizer, to which each word of the training text is one token."""
-    folder = Path(args.output_dir, "tokenizer")
-    if not folder.exists():
-        words = {word for sentence in load_sentences(Path(args.data, "train.txt")) for word in sentence["words"]}
-        vocabulary = {token: number for number, token in enumerate([*SUBWORD_SPECIAL_TOKENS.values(), *sorted(words)])}
-        backend = Tokenizer(models.WordLevel(vocabulary, unk_token=SUBWORD_SPECIAL_TOKENS["unk_token"]))
-        backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-        save_whole(folder, TokenizersBackend(tokenizer_object=backend, **SUBWORD_SPECIAL_TOKENS))
-    return folder
+
+    def words() -> list[str]:
+        return sorted({word for row in load_sentences(Path(args.data, "train.txt")) for word in row["words"]})
+
+    return tokenizer_of_words(args.output_dir, words)
 
 
 def train(name: str, folder: Path, seed: int, args: argparse.Namespace, options: list[str]) -> None:
@@ -122,7 +119,7 @@ def likeliest_words(model: Any, tokenizer: Any, texts: Sequence[Sequence[str]]) 
         # No mask is needed: padding is on the right, and a token attends to those before it.
         likeliest = model(input_ids=pad_sequence(rows, batch_first=True)).logits.argmax(-1)  # (B, n)
         for words, found in zip(some, likeliest.tolist(), strict=True):
-            # The token before each word predicts it; the first is that of the beginning.
+            # The token before each word predicts it; the first token is the beginning.
             yield tokenizer.convert_ids_to_tokens(found[: len(words)])[-len(results(words)) :]
 
 

@@ -7,6 +7,7 @@ import os
 import random
 import runpy
 import signal
+import subprocess
 import sys
 import threading
 import traceback
@@ -62,6 +63,17 @@ def fork() -> int:
     if child == 0:
         tqdm.set_lock(threading.RLock())
     return child
+
+
+def run_code(code: str, seconds: float) -> None:
+    """Runs Python code in a new process, which may start others; all are killed after some seconds."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    process = subprocess.Popen([sys.executable, "-c", code], env=environment, start_new_session=True)
+    try:
+        assert process.wait(seconds) == 0
+    finally:  # what hangs are its own processes
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def in_a_copy(function: Callable[[], None]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from nested import assert_alike
 from outside import answers, evaluations
 from tiny_models import GRAPHS, TINY, new_gpt2, new_rng_transformer, new_udgn, randomise, save
 from torch.testing import assert_close
@@ -147,28 +148,12 @@ def outside(exported) -> Callable[[str], dict[str, Any]]:
     return lambda name: ask(name in OFTEN)[name]
 
 
-def assert_alike(found: Any, expected: Any) -> None:
-    """Equal but for rounding, whatever is inside of what."""
-    if isinstance(expected, dict):
-        assert found.keys() == expected.keys()
-        for key, value in expected.items():
-            assert_alike(found[key], value)
-    elif isinstance(expected, list):
-        assert len(found) == len(expected)
-        for one, other in zip(found, expected, strict=True):
-            assert_alike(one, other)
-    elif isinstance(expected, torch.Tensor):
-        assert_close(found, expected)
-    else:
-        assert found == (pytest.approx(expected, abs=1e-6) if isinstance(expected, float) else expected)
-
-
 @pytest.mark.parametrize("name", ASKED.values())
 def test_models_answer_outside_as_here(name, outside, request):
     expected = answers(request.getfixturevalue(name), **questions(name))
     assert expected
-    assert_alike(outside(name)["first"], expected)
-    assert_alike(outside(name)["again"], expected)
+    assert_alike(outside(name)["first"], expected, abs=1e-6)
+    assert_alike(outside(name)["again"], expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", ASKED.values())
@@ -198,7 +183,7 @@ def test_evaluations_outside_give_the_same(exported, request):
     for name, found in ask_outside("evaluate", exported, names).items():
         expected = evaluations(request.getfixturevalue(name), MODELS[name][0])
         assert list(expected) == (["babylm"] if name == names[0] else ["babylm", "lm_eval", "minicons"])
-        assert_alike(found, expected)
+        assert_alike(found, expected, abs=1e-6)
         assert all(value < 0 for values in found.values() for value in values)
 
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from nested import assert_alike
 from tiny_models import TINY, randomise, save
 from transformers import AutoTokenizer
 
@@ -167,7 +168,7 @@ def test_parses_in_another_process(models, module, found, reader):
         place, parses = found[reader][name]
         assert place == (module.stem if reader == "own_classes" else "transformers_modules")
         expected = [each.to_dict() for each in parse(SENTENCES, models / name)]
-        assert_alike(parses, json.loads(json.dumps(expected)))
+        assert_alike(parses, json.loads(json.dumps(expected)), abs=1e-5)
     expected = [each.log_prob for each in score(SENTENCES, models / "graphs")]
     assert found[reader]["score"] == pytest.approx(expected)
 
@@ -178,7 +179,7 @@ def test_parses_without_this_package(models, found):
     for name, parses in found["outside"].items():
         structure = next(kind for kind in ("graph", "constituency", "dependency") if parses[0][kind])
         expected = [each.to_dict() for each in parse(SENTENCES, models / name, structure=structure)]
-        assert_alike(parses, json.loads(json.dumps(expected)))
+        assert_alike(parses, json.loads(json.dumps(expected)), abs=1e-5)
 
 
 def test_names_are_imported_from_where_they_are_defined(models):
@@ -187,15 +188,3 @@ def test_names_are_imported_from_where_they_are_defined(models):
     assert "from .configuration_rng_transformer import RNGTransformerConfig" in imports
     assert "from .modeling_rng_transformer import RNGTransformerForParsing as Parser" in imports
     assert not [line for line in lines if "hf_structure import" in line or "UDGN" in line]
-
-
-def assert_alike(found: object, expected: object) -> None:
-    if isinstance(expected, dict):
-        assert found.keys() == expected.keys()
-        for name, value in expected.items():
-            assert_alike(found[name], value)
-    elif isinstance(expected, list):
-        for one, other in zip(found, expected, strict=True):
-            assert_alike(one, other)
-    else:
-        assert found == (pytest.approx(expected, abs=1e-5) if isinstance(expected, float) else expected)

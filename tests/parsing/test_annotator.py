@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import signal
 import subprocess
 import sys
 from functools import partial
@@ -13,6 +12,7 @@ import pandas as pd
 import pyarrow
 import pytest
 from datasets import Dataset, Features
+from running import run_code
 from tiny_models import new_transformer_grammar, unigram_tokenizer
 
 from hf_structure import Annotator, parse
@@ -266,10 +266,4 @@ def test_a_stream_of_frames(tagger):
 @pytest.mark.parametrize("use", USES)
 def test_forked_processes_annotate_after_the_parent(use):
     code = f"{ANNOTATE}{USES[use]}\nassert found == expected, found"
-    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
-    process = subprocess.Popen([sys.executable, "-c", code], env=environment, start_new_session=True)
-    try:
-        assert process.wait(SECONDS) == 0
-    finally:  # what hangs are its own processes
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+    run_code(code, SECONDS)

@@ -6,6 +6,7 @@ from itertools import combinations, product
 
 import pytest
 import torch
+from nested import assert_alike
 from tiny_models import new_rng_transformer
 from transformers import AutoTokenizer, pipeline
 
@@ -44,22 +45,6 @@ def no_chart(monkeypatch):
         raise AssertionError("constituents are decoded")
 
     monkeypatch.setattr(RNGTransformerConstituents, "decode", refuse)
-
-
-def assert_close(found, expected):
-    """Equal values of JSON, but for rounding: batches are others."""
-    if isinstance(expected, float):
-        assert found == pytest.approx(expected, abs=1e-5)
-    elif isinstance(expected, dict):
-        assert found.keys() == expected.keys()
-        for name, value in expected.items():
-            assert_close(found[name], value)
-    elif isinstance(expected, list):
-        assert len(found) == len(expected)
-        for one, other in zip(found, expected, strict=True):
-            assert_close(one, other)
-    else:
-        assert found == expected
 
 
 def chain_trees(parsed: Parse) -> set[tuple[int, int, str]]:
@@ -149,7 +134,7 @@ def test_pipelines_give_the_same(folder, structure, k):
     expected = parse(SENTENCES, folder, structure=structure, k=k).to_dict()
     kind = "constituency" if structure == "constituency" else "dependency"
     options = {"structure": structure, "k": k}
-    assert_close(pipeline(f"{kind}-parsing", model=str(folder))(SENTENCES, **options), expected)
+    assert_alike(pipeline(f"{kind}-parsing", model=str(folder))(SENTENCES, **options), expected, abs=1e-5)
     classes = {"constituency": ConstituencySentencePipeline, "dependency": DependencySentencePipeline}
     exported = classes[kind](model=model, tokenizer=tokenizer)
     for parsed in expected:
@@ -157,7 +142,7 @@ def test_pipelines_give_the_same(folder, structure, k):
             # Exported code gives the best tree alone; the tags are columns of the dependency tree.
             parsed["constituency"]["tags"] = None
             parsed["alternatives"] *= parsed["dependency"] is not None
-    assert_close(exported(SENTENCES, batch_size=3, **options), expected)
+    assert_alike(exported(SENTENCES, batch_size=3, **options), expected, abs=1e-5)
 
 
 # Constituents cost time: nobody gets them without asking
@@ -196,7 +181,7 @@ def test_commands_give_the_best_trees(folder, tmp_path, capsys, form):
     written = capsys.readouterr().out
     parsed = parse("the old cat slept", folder, structure="constituency", k=3)
     if form == "json":
-        assert_close(json.loads(written)["alternatives"], parsed.to_dict()["alternatives"])
+        assert_alike(json.loads(written)["alternatives"], parsed.to_dict()["alternatives"], abs=1e-5)
     elif form == "text":
         assert str(parsed) in written
     else:

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
@@ -11,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from running import run_code
 
 import hf_structure
 from hf_structure.parsing import loaded
@@ -129,13 +128,7 @@ def test_forked_processes_compute(two_threads):
 @pytest.mark.parametrize("use", USES)
 def test_processes_of_libraries_compute(use):
     code = f"{PARSE}{USES[use]}\nassert found == expected, found"
-    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
-    process = subprocess.Popen([sys.executable, "-c", code], env=environment, start_new_session=True)
-    try:
-        assert process.wait(5 * SECONDS) == 0
-    finally:  # what hangs are its own processes
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+    run_code(code, 5 * SECONDS)
 
 
 @pytest.mark.parametrize("lock", [LOADING, hf_structure._IMPORTING], ids=["loading", "importing"])

@@ -4,11 +4,13 @@ import math
 import os
 import random
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 from accelerate import disk_offload
+from nested import assert_alike
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, BertConfig, ByT5Tokenizer, pipeline
 from transformers.pipelines import PIPELINE_REGISTRY
@@ -100,22 +102,7 @@ def heads_of(parses: list[Parse]) -> list[tuple[int, ...]]:
     return [parsed.dependency.heads for parsed in parses]
 
 
-def assert_close(found, expected) -> None:
-    """Parses, nested lists and dictionaries, equal but for a share of 1e-4 in numbers that are not whole."""
-    if isinstance(expected, Parse):
-        assert_close(found.to_dict(), expected.to_dict())
-    elif isinstance(expected, dict):
-        assert found.keys() == expected.keys()
-        for name, value in expected.items():
-            assert_close(found[name], value)
-    elif isinstance(expected, list):
-        assert len(found) == len(expected)
-        for one, other in zip(found, expected, strict=True):
-            assert_close(one, other)
-    elif isinstance(expected, float):
-        assert found == pytest.approx(expected, rel=1e-4, abs=1e-4)
-    else:
-        assert found == expected
+assert_close = partial(assert_alike, rel=1e-4, abs=1e-4)
 
 
 # Labels and beams

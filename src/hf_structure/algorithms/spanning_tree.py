@@ -82,7 +82,7 @@ def k_best_spanning_trees(scores: Kind, k: int, lengths: Array | None = None) ->
 
     Returns:
         Heads of shape `(batch, k, n)`, int64, and tree scores of shape `(batch, k)`, float64 (float32 on a device
-        without it), of the kind of `scores`. Where a sentence has fewer than `k` trees, heads are -1 and scores -inf.
+        without it), of the kind of `scores`. For trees that a sentence does not have, heads are -1 and scores -inf.
 
     Raises:
         `ValueError`: as `max_spanning_tree`, and if `k` is less than 1.

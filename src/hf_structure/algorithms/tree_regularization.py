@@ -21,6 +21,8 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy, normalize, pad
 
+from hf_structure.algorithms.trees import top_down_spans
+
 Span = tuple[int, int]
 Split = tuple[int, int, int]
 _SMALLEST = 1e-7  # squared lengths below this share of |h_j|^2 are rounding errors
@@ -119,8 +121,8 @@ def tree_regularization_loss(states: torch.Tensor, word_starts: torch.Tensor, sp
 
 def tree_splits(spans: Sequence[Span], word_starts: Sequence[int]) -> list[Split]:
     """
-    Returns the spans of a binary tree that have a choice of splits, those of three words or more, as their first
-    token, their last token, and the token after which the tree splits them.
+    Lists the splits that a binary tree chooses: of each constituent of three words or more its first token, its last
+    token, and the token after which the tree splits it.
 
     Args:
         spans (`Sequence[tuple[int, int]]`): The `n - 1` constituents of `n` words, half-open, counted from 0.
@@ -152,17 +154,17 @@ def greedy_spans(states: torch.Tensor, word_starts: Sequence[int]) -> list[Span]
         `list[tuple[int, int]]`: The `n - 1` constituents of `n` words, half-open, counted from 0, in pre-order.
     """
     scores_of = _word_split_scores(states, word_starts)
-    return _top_down(lambda start, end: start + 1 + int(scores_of(start, end).argmax()), len(word_starts) - 1)
+    return top_down_spans(len(word_starts) - 1, lambda start, end: start + 1 + int(scores_of(start, end).argmax()))
 
 
 def most_probable_spans(states: torch.Tensor, word_starts: Sequence[int]) -> list[Span]:
     """
-    The most probable binary tree, by a chart: the probability of a tree is the product of those of its splits, each
-    a softmax over the splits of its span. With best(i, i + 1) = 0,
+    Returns the most probable binary tree, found by a chart. The probability of a tree is the product of the
+    probabilities of its splits, each a softmax over the splits of its span. With best(i, i + 1) = 0,
 
         best(s, e) = max_k log softmax_k S(s, k, e) + best(s, k) + best(k, e)
 
-    Time grows with the cube of the number of words. Arguments and results are those of [`greedy_spans`].
+    Time grows with the cube of the number of words. Arguments and result are as for [`greedy_spans`].
     """
     count = len(word_starts) - 1
     scores_of = _word_split_scores(states, word_starts)
@@ -176,7 +178,7 @@ def most_probable_spans(states: torch.Tensor, word_starts: Sequence[int]) -> lis
             totals = logs + best[start, start + 1 : end] + best[start + 1 : end, end]
             splits[start, end] = start + 1 + totals.argmax()
             best[start, end] = totals.max()
-    return _top_down(lambda start, end: int(splits[start, end]), count)
+    return top_down_spans(count, lambda start, end: int(splits[start, end]))
 
 
 def _word_split_scores(states: torch.Tensor, word_starts: Sequence[int]) -> Callable[[int, int], np.ndarray]:
@@ -192,16 +194,3 @@ def _word_split_scores(states: torch.Tensor, word_starts: Sequence[int]) -> Call
         return lengths[start, start + 1 : end] + lengths[start + 1 : end, end] + first[start + 1 : end]
 
     return scores_of
-
-
-def _top_down(split_of: Callable[[int, int], int], count: int) -> list[Span]:
-    """Splits the span of all words, and then its parts; returns those of several words, in pre-order."""
-    spans = []
-    stack = [(0, count)]
-    while stack:
-        start, end = stack.pop()
-        if end - start > 1:
-            spans.append((start, end))
-            middle = split_of(start, end)
-            stack += [(middle, end), (start, middle)]
-    return spans

@@ -6,7 +6,7 @@ take sequences of integers (lists, tuples, arrays or tensors) for one sentence, 
 O(n log n) time.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from numbers import Integral
 from typing import Any
@@ -150,6 +150,28 @@ def restore_words(heads: Sequence[int], keep: Sequence[bool]) -> list[int]:
         head = heads[passed - 1] if kept else over_gap[passed]
         restored.append(position[head])
     return restored
+
+
+def top_down_spans(length: int, split_of: Callable[[int, int], int]) -> list[tuple[int, int]]:
+    """
+    Returns the constituents of two words or more of a binary tree, in pre-order, by splitting each from the whole
+    sentence down.
+
+    Args:
+        length (`int`): Number of words.
+        split_of (`Callable[[int, int], int]`): Returns the first word of the second part of the constituent
+            `(start, end)`. It is called in pre-order.
+    """
+    spans = []
+    waiting = [(0, length)]
+    while waiting:
+        start, end = waiting.pop()
+        if end - start > 1:
+            spans.append((start, end))
+            split = split_of(start, end)
+            # Push the right part first, so that the left one is taken first and spans come in order.
+            waiting += [(split, end), (start, split)]
+    return spans
 
 
 def span_order(spans: Sequence[tuple[int, int]], length: int) -> list[int]:

@@ -153,7 +153,7 @@ def _by_rules(tree: ConstituencyTree, number: int) -> str:
 
 
 def _parse_both(folder: Path, text: str, model: str) -> list[str]:
-    """Parses a text. Returns the files of the dependency trees, and of those that constituents have by head rules."""
+    """Parses a text. Returns the file of its dependency trees, and the file of the heads of its constituents."""
     folder.mkdir()
     files = [str(folder / f"{name}.conllu") for name in ("own", "constituents")]
     with output_file(files[0]) as own, output_file(files[1]) as others:

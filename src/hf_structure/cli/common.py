@@ -318,6 +318,9 @@ def warn_of_replacing(path: str | os.PathLike) -> None:
         print(f"hf-structure: {os.fspath(path)} is there already and will be replaced", file=sys.stderr)
 
 
+FIGURE_SUFFIXES = (".pdf", ".png", ".svg")
+
+
 def save_figure(figure: "Figure", path: Path) -> None:
     """
     Saves a figure atomically, in the format of the suffix. Raises `OSError` that names `path` if it cannot be written.

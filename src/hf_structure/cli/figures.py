@@ -11,6 +11,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.algorithms.graph import TapeFeatures, prefix_tapes
 from hf_structure.cli.common import (
+    FIGURE_SUFFIXES,
     check_files,
     input_file,
     named_errors,
@@ -37,8 +38,6 @@ from hf_structure.text.sentences import SourceSentence
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SUFFIXES = (".pdf", ".png", ".svg")
-
 
 def render_figures(options: argparse.Namespace) -> None:
     """Saves the figures of `--kind`. The second and later ones have a number in their name, next to `--output`."""
@@ -54,8 +53,8 @@ def render_figures(options: argparse.Namespace) -> None:
 
 def _check_figures(options: argparse.Namespace, path: Path) -> None:
     """Raises `ValueError` or `OSError` for options that the kind of figure does not take, and for unreadable files."""
-    if path.suffix.lower() not in SUFFIXES or options.format is not None:
-        suffixes = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
+    if path.suffix.lower() not in FIGURE_SUFFIXES or options.format is not None:
+        suffixes = f"{', '.join(FIGURE_SUFFIXES[:-1])} or {FIGURE_SUFFIXES[-1]}"
         raise ValueError(f"--kind {options.kind} needs an --output that ends in {suffixes}, and takes no --format")
     if options.kind == "relations" and options.files:
         raise ValueError("--kind relations is about a model alone: it takes no FILE and no --limit")

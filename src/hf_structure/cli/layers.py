@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hf_structure.cli.common import (
+    FIGURE_SUFFIXES,
     check_files,
     given_options,
     named_errors,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from hf_structure.metrics.constituency import Span
 
 LAYER_OPTIONS = ("chart", "fraction", "output", "punctuation", *BRACKET_OPTIONS)
-FIGURES = (".pdf", ".png", ".svg")
 
 
 def add_layers(parser: argparse.ArgumentParser) -> None:
@@ -54,8 +54,8 @@ def add_layers(parser: argparse.ArgumentParser) -> None:
 
 def analyze_layers(options: argparse.Namespace) -> None:
     """Prints the scores of the layers of all models and of baselines, as a table or JSON, and saves the figure."""
-    if options.output and Path(options.output).suffix.lower() not in FIGURES:
-        raise ValueError(f"--layers needs an --output that ends in {', '.join(FIGURES)}")
+    if options.output and Path(options.output).suffix.lower() not in FIGURE_SUFFIXES:
+        raise ValueError(f"--layers needs an --output that ends in {', '.join(FIGURE_SUFFIXES)}")
     check_files([options.gold], options.output)
     models = _models_by_name(options.model)
     gold = read_gold(_gold_sentences(options.gold), options.gold)
@@ -85,7 +85,7 @@ def _models_by_name(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def _gold_sentences(name: str) -> Iterator[dict]:
-    """Streams the sentences of a file with their constituents, of CoNLL-U those of binary trees."""
+    """Streams the sentences of a file with their constituents. Dependency trees of CoNLL-U are made binary."""
     from hf_structure.corpora.binary_trees import load_constituents  # brings torch
 
     for row, sentence in zip(load_constituents(name), load_sentences(name), strict=True):

@@ -49,7 +49,7 @@ class Part(Protocol):
         ...
 
     def fraction(self, position: int) -> float:
-        """How much of the part lies before a position; 0 if unknown."""
+        """Size of the part before a position; 0 if unknown."""
         ...
 
 
@@ -202,7 +202,7 @@ class Corpus:
         return Corpus([FirstRecords(self.parts, limit)], self.files)
 
     def fraction(self, done: Iterable[int], part: int, position: int) -> float:
-        """How much of the input is in some parts, and in another one before a position; 0 if unknown."""
+        """Size of some parts, and of another one before a position; 0 if unknown."""
         sizes = [part.size for part in self.parts]
         complete = sum(sizes[number] for number in done if number != part)
         return (complete + sizes[part] * self.parts[part].fraction(position)) / max(sum(sizes), 1)

@@ -24,6 +24,7 @@ from random import Random
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from hf_structure.algorithms.trees import top_down_spans
 from hf_structure.metrics.counts import precision_recall_f1
 
 EMPTY_GOLD = ("recall", "one", "zero", "skip")
@@ -286,16 +287,7 @@ def random_tree(length: int, generator: Random) -> list[tuple[int, int]]:
         length (`int`): Number of words.
         generator (`random.Random`): Source of random numbers; `Random(seed)` makes the trees reproducible.
     """
-    spans = []
-    waiting = [(0, length)]
-    while waiting:
-        start, end = waiting.pop()
-        if end - start > 1:
-            spans.append((start, end))
-            split = generator.randrange(start + 1, end)
-            # Push the right part first, so that the left one is taken first and spans come in order.
-            waiting += [(split, end), (start, split)]
-    return spans
+    return top_down_spans(length, lambda start, end: generator.randrange(start + 1, end))
 
 
 def _sentences(

@@ -131,7 +131,7 @@ class GraphAttention(nn.Module):
         scores = scores.scatter_add(3, heads, upward.to(scores.dtype))  # (B, H, R, L)
         of_head = query.gather(2, pairs.row.transpose(2, 3).expand(-1, num_heads, -1, query.shape[3]))  # (B, H, L, d)
         downward = (of_head * to_dependents).sum(-1).unsqueeze(2) * pairs.has_row  # (B, H, 1, L)
-        rows = pairs.row.expand(-1, num_heads, -1, -1)
+        rows = pairs.row.expand(-1, num_heads, -1, -1)  # (B, H, 1, L)
         return scores.scatter_add(2, rows, downward.to(scores.dtype))  # (B, H, R, L)
 
     def _add_values(self, context: torch.Tensor, weights: torch.Tensor, pairs: "_Pairs") -> torch.Tensor:

@@ -100,7 +100,7 @@ class CausalLMForConstituencyParsing(torch.nn.Module):
         if k != 1 or marginals:
             raise ValueError("a causal language model gives the splits of one tree: leave k and marginals out")
         (trees,) = self.layer_spans(input_ids, attention_mask, word_ids, [self.layer], decoder)
-        rows = [torch.tensor(spans, dtype=torch.long).view(-1, 2) for spans in trees]
+        rows = [torch.tensor(spans, dtype=torch.long).view(-1, 2) for spans in trees]  # (num_spans, 2)
         return DecoderOutput(spans=pad_sequence(rows, True, padding_value=-1))  # (B, num_spans, 2)
 
     @torch.no_grad()

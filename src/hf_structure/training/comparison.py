@@ -4,12 +4,17 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import TokenizersBackend
+
 from hf_structure.text.json_text import load_json
+from hf_structure.text.tokenization import SUBWORD_SPECIAL_TOKENS
+from hf_structure.training.scripts import save_whole
 
 PARTS = ("train", "validation", "test")  # of a treebank
 Files = dict[str, str | Path]  # part to file
@@ -70,6 +75,21 @@ def add_seeds_argument(parser: argparse.ArgumentParser) -> None:
 def seed_folder(folder: str | Path, name: str, seed: int) -> Path:
     """Returns the folder of a run with a seed: `folder/name-seed1` and so on."""
     return Path(folder, f"{name}-seed{seed}")
+
+
+def tokenizer_of_words(output_dir: str, words: Callable[[], Iterable[str]]) -> Path:
+    """
+    Returns the folder of the tokenizer that all models of a comparison share, to which each word is one token. The
+    words are only asked for if it does not exist.
+    """
+    folder = Path(output_dir, "tokenizer")
+    if not folder.exists():
+        tokens = [*SUBWORD_SPECIAL_TOKENS.values(), *words()]
+        vocabulary = {token: number for number, token in enumerate(tokens)}
+        backend = Tokenizer(models.WordLevel(vocabulary, unk_token=SUBWORD_SPECIAL_TOKENS["unk_token"]))
+        backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        save_whole(folder, TokenizersBackend(tokenizer_object=backend, **SUBWORD_SPECIAL_TOKENS))
+    return folder
 
 
 def named_files(text: str) -> tuple[str, Files]:

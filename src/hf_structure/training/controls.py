@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow.compute
 from datasets import Dataset, concatenate_datasets
 
+from hf_structure.algorithms.trees import top_down_spans
 from hf_structure.corpora.corpus import column_numbers
 from hf_structure.metrics.attachment import left_chain, right_chain
 from hf_structure.metrics.constituency import left_branching, random_tree, right_branching
@@ -32,16 +33,7 @@ TREES = (*GOLD, "random", SHUFFLED, "left", "right", "balanced")
 
 def balanced_tree(length: int) -> list[tuple[int, int]]:
     """Constituents of two words or more, outer ones first, of the binary tree that splits every one in its middle."""
-    spans = []
-    waiting = [(0, length)]
-    while waiting:
-        start, end = waiting.pop()
-        if end - start > 1:
-            spans.append((start, end))
-            middle = (start + end) // 2
-            # Push the right part first, so that the left one is taken first and spans come in order.
-            waiting += [(middle, end), (start, middle)]
-    return spans
+    return top_down_spans(length, lambda start, end: (start + end) // 2)
 
 
 def balanced_heads(length: int) -> list[int]:
@@ -117,7 +109,7 @@ def read_with_made_trees(path: str, read: Callable[[str], Iterator[dict]], kind:
 
 
 def control_reading(reading: Reading, trees: str, seed: int) -> Reading:
-    """Returns how text is read with the trees of a control; those of `SHUFFLED` are exchanged later, all at once."""
+    """Returns how text is read with the trees of a control. Trees to shuffle are exchanged later, all at once."""
     if trees not in MADE:
         return reading
     return replace(reading, read=partial(read_with_made_trees, read=reading.read, kind=trees, seed=seed))

@@ -81,12 +81,12 @@ class RNGTransformerConstituents(nn.Module):
             trees.append(torch.tensor(tree, dtype=torch.float64).view(-1, 4))  # (m, 4)
         padded = pad_sequence(trees, batch_first=True, padding_value=-1).to(scores.device)  # (B k, m, 4)
         shape = (len(scores), k) if k > 1 else (len(scores),)
-        spans, labels, probs = padded.unflatten(0, shape).split([2, 1, 1], dim=-1)
+        spans, labels, probs = padded.unflatten(0, shape).split([2, 1, 1], dim=-1)  # (B, [k,] m, 2), (B, [k,] m, 1)
         return DecoderOutput(
             spans=spans.long(),
             span_labels=labels.squeeze(-1).long(),
             span_probs=probs.squeeze(-1).clamp(0, 1).float(),
-            span_log_probs=(best.scores - log_partition.unsqueeze(1)).clamp(max=0).float().view(shape),
+            span_log_probs=(best.scores - log_partition.unsqueeze(1)).clamp(max=0).float().view(shape),  # (B, [k])
         )
 
 

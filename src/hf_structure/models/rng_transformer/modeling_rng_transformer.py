@@ -326,7 +326,7 @@ class RNGTransformerForParsing(WordsMixin, ScoringMixin, PretrainedEncoderMixin,
         return output
 
     def _with_labels(self, scores: Scores, trees: list[Any]) -> Any:
-        """The heads of `k` trees with their probabilities; in a model with labels, also these and theirs."""
+        """The heads of `k` trees with their probabilities; in a model with labels, also the labels with theirs."""
         heads = torch.stack([tree.heads for tree, _ in trees], dim=1)  # (B, k, n)
         head_probs = chosen_scores(self.probabilities("heads", scores.arcs), heads)
         columns: dict[str, Any] = {"probabilities": head_probs.masked_fill(heads < 0, 0.0)}

@@ -106,7 +106,7 @@ class TransformerGrammarConfig(StructuredLMConfig):
 
     @property
     def labels_closings(self) -> bool:
-        """Whether there is a closing for each label."""
+        """True if each label has a closing of its own."""
         return self.composition == "compose" or not self.openings
 
     @property

@@ -292,9 +292,9 @@ class Tape:
         number = torch.arange(past, past + tokens, device=events.device).repeat_interleave(most + 1).expand_as(events)
 
         def written(values: torch.Tensor, copies: torch.Tensor, filler: int) -> torch.Tensor:
-            tape = values.new_full((batch, length + 1), filler).scatter(1, first, values)
+            tape = values.new_full((batch, length + 1), filler).scatter(1, first, values)  # (B, length + 1)
             for indices in others:
-                tape = tape.scatter(1, indices, copies)
+                tape = tape.scatter(1, indices, copies)  # (B, length + 1)
             return tape[:, :-1]  # (B, length)
 
         last = starts[:, -1:].expand(-1, most + 1)  # (B, most + 1)

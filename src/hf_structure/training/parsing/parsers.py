@@ -71,7 +71,7 @@ def load_model(
 
 
 def _from_trained(args: ParsingModelArguments, settings: dict) -> PreTrainedModel:
-    """A trained parser. If it has no labels of constituents, it gets new weights to predict those of `settings`."""
+    """Loads a trained parser. Without constituents, it gets new weights to predict the constituents of `settings`."""
     trust = args.trust_remote_code
     folder = resolve_model(cast(str, args.model_name_or_path), trust_remote_code=trust)
     optional = "-"

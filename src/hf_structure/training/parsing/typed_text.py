@@ -108,7 +108,7 @@ def _kept_words(sentence: Mapping) -> list[bool]:
 
 
 def _kept_values(column: str, values: Any, keep: list[bool]) -> Any:
-    """The values of the words that are left; those of columns that are not of words as they are."""
+    """The values of the words that are left. Columns that are not about words stay as they are."""
     if not isinstance(values, list) or column in ("spans", "span_labels"):
         return values
     if column in ("heads", "initial_heads"):
