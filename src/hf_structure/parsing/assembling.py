@@ -33,9 +33,8 @@ def assemble_parse(
     punctuation: str = "attach",
 ) -> dict[str, Any]:
     """
-    Returns the arguments of [`Parse`] for a sentence, encoded by [`~hf_structure.parsing.encoding.SentenceEncoder`]
-    and decoded by [`sentences_of`]: its text layer, the requested structures, and their probabilities. Raises
-    `ValueError` for marginals without dependencies.
+    Returns the arguments of [`Parse`] for a sentence, encoded by [`SentenceEncoder`] and decoded by [`sentences_of`]:
+    text layer, requested structures, probabilities. Raises `ValueError` for marginals without dependencies.
     """
     parse = {"words": encoded["words"], "dependency": None, "constituency": None, "graph": None, "alternatives": []}
     parse |= dict.fromkeys(("marginals", "distances"))
@@ -95,7 +94,8 @@ def _constituency(
     if punctuation != "drop":
         spans = restore_spans(spans, encoded["keep"])
     order = span_order(spans, len(words))
-    tree = {"words": words, "spans": [list(spans[index]) for index in order], "labels": None, "tags": None}
+    tree = {"words": words, "spans": [list(spans[index]) for index in order]}
+    tree |= dict.fromkeys(("labels", "tags", "probabilities", "log_probability"))
     # Around a word without constituents, the whole sentence is restored, which has no label then.
     if names is not None:
         tree["labels"] = [names[decoded["span_labels"][index]] if index < count else "" for index in order]
