@@ -74,6 +74,7 @@ MODELS = {
     "late_family": (MASKED, {MASKED}, {"dependency-parsing"}),
 }
 TRAINED = ["graph_parser", "subword_structformer"]
+ROUNDING = 1e-4  # two processes may round a logit differently in its last digit, and sharp random scorers multiply that
 OFTEN = {"graph_parser"}  # `make test-slow` asks the others
 ASKED = {name: pytest.param(name, marks=[pytest.mark.slow] * (name not in OFTEN)) for name in MODELS}
 
@@ -152,8 +153,8 @@ def outside(exported) -> Callable[[str], dict[str, Any]]:
 def test_models_answer_outside_as_here(name, outside, request):
     expected = answers(request.getfixturevalue(name), **questions(name))
     assert expected
-    assert_alike(outside(name)["first"], expected, abs=1e-6)
-    assert_alike(outside(name)["again"], expected, abs=1e-6)
+    assert_alike(outside(name)["first"], expected, abs=ROUNDING)
+    assert_alike(outside(name)["again"], expected, abs=ROUNDING)
 
 
 @pytest.mark.parametrize("name", ASKED.values())
@@ -183,7 +184,7 @@ def test_evaluations_outside_give_the_same(exported, request):
     for name, found in ask_outside("evaluate", exported, names).items():
         expected = evaluations(request.getfixturevalue(name), MODELS[name][0])
         assert list(expected) == (["babylm"] if name == names[0] else ["babylm", "lm_eval", "minicons"])
-        assert_alike(found, expected, abs=1e-6)
+        assert_alike(found, expected, abs=ROUNDING)
         assert all(value < 0 for values in found.values() for value in values)
 
 
