@@ -72,7 +72,7 @@ from hf_structure.training.parsing.options import (
     check_options,
     require_option,
 )
-from hf_structure.training.parsing.parsers import load_model, load_tokenizer, new_parameters
+from hf_structure.training.parsing.parsers import columns_of, load_model, load_tokenizer, new_parameters
 from hf_structure.training.parsing.rows import predicted_columns, to_rows, without_unusable
 from hf_structure.training.parsing.running_text import read_running_text
 from hf_structure.training.parsing.sentences import lexicon_of, read_trees, with_constituents, with_initial_trees
@@ -167,8 +167,8 @@ def main() -> None:
     trees = {part: with_constituents(sentences, brackets[part], corpora) for part, sentences in trees.items()}
     if not model_args.model_name_or_path:
         settings = treebank_settings(model_args.model_type, data_args, treebanks["train"]) | settings
-        if model_args.use_lexicon:
-            settings = lexicon_of(files["train"]) | settings
+    if model_args.use_lexicon:
+        settings = lexicon_of(files["train"], columns_of(model_args)) | settings
     tokenizer = load_tokenizer(model_args, trees.get("train"))
     model = load_model(model_args, settings, tokenizer, trees.get("train"))
     # Saved with the tokenizer, for tools that truncate by it.

@@ -471,7 +471,7 @@ def test_columns_of_a_configuration_can_be_left_out(script, monkeypatch):
     model_args, *_ = script.parse_arguments()
     assert model_args.columns == []
     monkeypatch.setattr("sys.argv", ["run_parsing.py", *arguments[:-2]])
-    with pytest.raises(ValueError, match="it needs --columns lemma upos xpos"):
+    with pytest.raises(ValueError, match="it needs --columns lemma upos"):
         script.parse_arguments()
 
 
@@ -609,6 +609,23 @@ def test_the_lexicon_is_that_of_the_training_files(tagger):
     assert config.lexicon.lemma(["lower-0+"], "sees", "VERB", "VB") == "see"
 
 
+def test_a_trained_parser_learns_further_columns(treebanks, run, tmp_path):
+    """What it predicted before keeps its values; lemmas are looked up by UPOS where it predicts no XPOS."""
+    files = ["--train_file", treebanks / "train.conllu", "--validation_file", treebanks / "dev.conllu"]
+    options = [*files, *OPTIONS, *SMALL_BATCHES, "--load_best_model_at_end", "False", "--new_learning_rate", "0.01"]
+    sizes = json.dumps(FAMILIES["rng_transformer"] | COLUMN_SIZES | {"num_segmentation_layers": 0})
+    new = ["--model_type", "rng_transformer", "--config_overrides", sizes, "--columns", "upos"]
+    run(*new, *options, "--output_dir", tmp_path / "one", "--num_train_epochs", "2")
+    trained = ["--model_name_or_path", tmp_path / "one", "--num_train_epochs", "12"]
+    run(*trained, "--columns", "lemma", "--use_lexicon", *options, "--output_dir", tmp_path / "two")
+    config = AutoConfig.from_pretrained(tmp_path / "two")
+    assert {*config.columns} == {"upos", "lemma"}
+    assert config.columns["upos"] == AutoConfig.from_pretrained(tmp_path / "one").columns["upos"]
+    assert config.known_words["VERB lower-1+"] == "hears sees"
+    assert results(tmp_path / "two")["eval_lemma"] > 0.95
+    assert parse([SEES], tmp_path / "two")[0].dependency.columns["lemma"][2] == "see"
+
+
 def test_columns_reach_words_and_conllu(tagger):
     tree = parse([SEES], tagger)[0].dependency
     verb = list(tree)[2]
@@ -644,7 +661,7 @@ def test_sentences_that_the_model_finds(tagger):
     [
         (["--treebanks", "one"], "--treebanks names 1 treebanks, one for each training file: there are 2"),
         (["--model_type", "g2g_transformer", "--columns", "upos"], "--columns is for a rng_transformer"),
-        (["--columns", "upos", "lemma", "--use_lexicon"], "it needs --columns lemma upos xpos"),
+        (["--columns", "lemma", "--use_lexicon"], "it needs --columns lemma upos"),
     ],
 )
 def test_wrong_commands_of_columns(treebanks, run, tmp_path, options, message):

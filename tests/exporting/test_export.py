@@ -74,7 +74,8 @@ MODELS = {
     "late_family": (MASKED, {MASKED}, {"dependency-parsing"}),
 }
 TRAINED = ["graph_parser", "subword_structformer"]
-ROUNDING = 1e-4  # two processes may round a logit differently in its last digit, and sharp random scorers multiply that
+# Two processes may round a logit differently in its last digit, and sharp random scorers multiply that.
+ROUNDING = 1e-4
 OFTEN = {"graph_parser"}  # `make test-slow` asks the others
 ASKED = {name: pytest.param(name, marks=[pytest.mark.slow] * (name not in OFTEN)) for name in MODELS}
 

@@ -68,7 +68,7 @@ class Lexicon:
     Known words and lemmas, which correct predicted rules.
 
     Args:
-        rules (`Mapping[tuple[str, str], str]`): The rules of words as they are written, with their XPOS.
+        rules (`Mapping[tuple[str, str], str]`): Rules of words as written and their XPOS, or UPOS if XPOS is unknown.
         lemmas (`Set[str]`): Known lemmas, in lower case.
     """
 
@@ -159,7 +159,7 @@ def spell_lemmas(
     """The lemmas of words: of the best rule of each, or with a lexicon of its best rules, given their tags."""
     if lexicon is None:
         return list(map(lemma_of, rules, words))
-    return list(map(lexicon.lemma, rules, words, columns["upos"], columns["xpos"]))
+    return list(map(lexicon.lemma, rules, words, columns["upos"], columns.get("xpos", columns["upos"])))
 
 
 def spell_features(labels: Sequence[str], words: Sequence[str], columns: Mapping[str, Sequence[str]]) -> list[str]:

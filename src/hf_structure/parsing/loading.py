@@ -52,7 +52,7 @@ def load_model(
     device: str | torch.device | None,
     auto_class: Any,
     purpose: str,
-    optional_weights: str = "-",
+    optional_weights: str | tuple[str, ...] = (),
     dtype: str | torch.dtype | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
@@ -64,7 +64,7 @@ def load_model(
         model, tokenizer, device, dtype, revision, trust_remote_code: See [`~hf_structure.parse`].
         auto_class (`type`): Class that loads the model, e.g. [`~transformers.AutoModelForCausalLM`].
         purpose (`str`): Kind of model, for messages: `"causal language model"`.
-        optional_weights (`str`): Prefix of the names of weights that a checkpoint may lack.
+        optional_weights (`str` or `tuple[str, ...]`): Prefixes of the names of weights that a checkpoint may lack.
 
     Raises:
         ValueError: if there is no such model, device or dtype, a folder holds no such model, a loaded model has
@@ -103,7 +103,7 @@ def load_parser(
     """
     options = (dtype, revision, trust_remote_code)
     if structure == "constituency" and _is_plain_causal(model, revision, trust_remote_code):
-        plain, tokenizer = load_model(model, tokenizer, device, *CAUSAL, "-", *options)
+        plain, tokenizer = load_model(model, tokenizer, device, *CAUSAL, (), *options)
         return CausalLMForConstituencyParsing(plain).eval(), tokenizer
     # Parsing needs no head that predicts words: a checkpoint may lack it.
     kind = (AutoModelForDependencyParsing, "model that parses", "lm_head")
@@ -165,7 +165,7 @@ def load_weights(
     folder: str | Path,
     auto_class: Any,
     purpose: str,
-    optional_weights: str = "-",
+    optional_weights: str | tuple[str, ...] = (),
     trust_remote_code: bool = False,
     **options,
 ) -> PreTrainedModel:
@@ -225,7 +225,7 @@ def load_trained(
     purpose: str,
     settings: dict,
     trust_remote_code: bool = False,
-    optional_weights: str = "-",
+    optional_weights: str | tuple[str, ...] = (),
 ) -> PreTrainedModel:
     """
     Loads a trained model by its name (see [`load_model`]), with `settings` that override its configuration; a
@@ -251,7 +251,7 @@ def _load(
     folder: Path,
     auto_class: Any,
     purpose: str,
-    optional_weights: str,
+    optional_weights: str | tuple[str, ...],
     dtype: torch.dtype,
     trust_remote_code: bool,
     device: torch.device,

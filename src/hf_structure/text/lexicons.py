@@ -9,27 +9,28 @@ from hf_structure.algorithms.word_annotations import OPEN_CLASSES, lemma_rule
 from hf_structure.text.conllu import ConlluSentence
 
 
-def known_words(sentences: Iterable[ConlluSentence]) -> dict[str, str]:
+def known_words(sentences: Iterable[ConlluSentence], tag: str = "xpos") -> dict[str, str]:
     """
-    Maps each `"XPOS rule"` to the words, separated by spaces, for which this is the most frequent lemma rule.
-    Lower-case words that are their own lemmas, words without letters and words with `@` are left out.
+    Maps each `"XPOS rule"`, or `"UPOS rule"` if `tag` is `"upos"`, to the words, separated by spaces, for which this
+    is the most frequent lemma rule. Lower-case words that are their own lemmas, words without letters and words with
+    `@` are left out.
     """
     forms_of_rule = defaultdict(list)
-    for (form, xpos), lemmas in _count_lemmas(sentences).items():
+    for (form, value), lemmas in _count_lemmas(sentences, tag).items():
         lemma = lemmas.most_common(1)[0][0]
         if not form.islower() or lemma != form:
-            forms_of_rule[f"{xpos} {lemma_rule(form, lemma)}"].append(form)
+            forms_of_rule[f"{value} {lemma_rule(form, lemma)}"].append(form)
     return {key: " ".join(sorted(forms)) for key, forms in sorted(forms_of_rule.items())}
 
 
-def _count_lemmas(sentences: Iterable[ConlluSentence]) -> dict[tuple[str, str], Counter[str]]:
-    """Counts the lemmas of each form and part of speech, of the words that a lexicon can hold."""
+def _count_lemmas(sentences: Iterable[ConlluSentence], tag: str) -> dict[tuple[str, str], Counter[str]]:
+    """Counts the lemmas of each form and tag, of the words that a lexicon can hold."""
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for word in chain.from_iterable(sentence.words for sentence in sentences):
         has_letters = word.form.lower() != word.form.upper()
         # The words of an entry are separated by spaces, so a form must not hold any.
         if word.lemma != "_" and has_letters and not re.search(r"[@\s]", word.form):
-            counts[word.form, word.xpos][word.lemma] += 1
+            counts[word.form, getattr(word, tag)][word.lemma] += 1
     return counts
 
 

@@ -43,7 +43,7 @@ class RNGTransformerConfig(EncoderConfig):
             features follow their part of speech, see [`~hf_structure.algorithms.word_annotations`].
         known_words (`dict[str, str]`, *optional*), known_lemmas (`str`, *optional*):
             The lexicon that corrects predicted lemmas (see [`~hf_structure.algorithms.word_annotations.Lexicon`]);
-            needs the columns `"lemma"`, `"upos"` and `"xpos"`. Saved to `lexicon.json` beside `config.json`.
+            needs the columns `"lemma"` and `"upos"`. Saved to `lexicon.json` beside `config.json`.
         column_size (`int`, defaults to 256): Width of the perceptron that precedes their scores.
         num_form_buckets (`int`, defaults to 0): Vectors for the spelling of words, which lower-case pieces do not
             show, with these columns: hashes of a word as it is written, of its beginning, ends and shape (see
@@ -274,8 +274,8 @@ class RNGTransformerConfig(EncoderConfig):
         for name, values in (self.columns or {}).items():
             if not values:
                 raise ValueError(f"columns: {name} has no values")
-        if self._has_lexicon and not {"lemma", "upos", "xpos"} <= (self.columns or {}).keys():
-            raise ValueError("known_words and known_lemmas need the columns lemma, upos and xpos")
+        if self._has_lexicon and not {"lemma", "upos"} <= (self.columns or {}).keys():
+            raise ValueError("known_words and known_lemmas need the columns lemma and upos")
 
     def validate_calibration(self):
         """Raises `ValueError` for an unknown name, and for a temperature or share that is out of range."""

@@ -60,7 +60,8 @@ class ParsingModelArguments(ModelArguments):
         default_factory=list,
         metadata={
             "help": "Further columns to predict for each word, without values that occur fewer than --min_frequency "
-            "times. Without a name, the columns of --config are left out.",
+            "times. Without a name, the columns of --config are left out. A trained parser keeps the columns that it "
+            "predicts, and learns these too.",
             "choices": list(PREDICTED),
         },
     )
@@ -153,12 +154,15 @@ def check_options(
         raise ValueError(f"this script trains models of the types {' and '.join(VARIANTS)}, or your own like them")
     if args.use_swap:
         require_option(family, "use_swap")
-    if args.columns:
+    if args.columns and not args.model_name_or_path:
         require_option(family, "columns")
     if data_args.constituents and not args.model_name_or_path:
         require_option(family, "constituents")
-    if args.use_lexicon and not {"lemma", "upos", "xpos"} <= {*args.columns} and not args.model_name_or_path:
-        raise ValueError("--use_lexicon corrects lemmas by their tags: it needs --columns lemma upos xpos")
+    if args.use_lexicon and not {"lemma", "upos"} <= {*args.columns} and not args.model_name_or_path:
+        raise ValueError("--use_lexicon corrects lemmas by their tags: it needs --columns lemma upos")
+    for name in ("columns", "use_lexicon"):
+        if getattr(args, name) and args.model_name_or_path and not data_args.train_file:
+            raise ValueError(f"--{name} needs a --train_file: without it, the parser is evaluated as it is")
     _check_new(args)
     read_shares(data_args.typed_copies)
     if training_args.label_smoothing_factor:
@@ -167,7 +171,7 @@ def check_options(
 
 def _check_new(args: ParsingModelArguments) -> None:
     """Raises `ValueError` for options of new parsers together with a trained one, and for two tokenizers."""
-    of_new_parsers = ("encoder", "use_swap", "no_labels", "use_tags", "columns", "use_lexicon")
+    of_new_parsers = ("encoder", "use_swap", "no_labels", "use_tags")
     given = {name for name in of_new_parsers if getattr(args, name)}
     if args.tokenizer_name != "words":
         given.add("tokenizer_name")

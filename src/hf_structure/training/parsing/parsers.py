@@ -14,7 +14,7 @@ from hf_structure.registration.auto import AutoModelForDependencyParsing
 from hf_structure.text.tokenization import SUBWORD_KINDS, train_subword_tokenizer, train_word_tokenizer
 from hf_structure.training.corpora import words_of
 from hf_structure.training.parsing.options import ParsingModelArguments, require_option
-from hf_structure.training.parsing.rows import chains_of
+from hf_structure.training.parsing.rows import chains_of, predicted_columns
 from hf_structure.training.scripts import check_settings, config_class_of, new_config, readable_settings
 
 
@@ -45,8 +45,12 @@ def load_model(
 ) -> PreTrainedModel:
     """Loads a trained parser, or makes a new one, from an encoder or from scratch."""
     settings = dict(settings)
+    least = args.min_frequency
     if sentences is not None and "span_labels" in sentences.column_names:
-        settings.setdefault("constituents", values_of(sentences, "span_labels", "constituents", args.min_frequency))
+        settings.setdefault("constituents", values_of(sentences, "span_labels", "constituents", least))
+    if sentences is not None and args.columns:
+        columns = {name: values_of(sentences, name, f"{name} (--columns)", least) for name in args.columns}
+        settings["columns"] = columns
     if args.model_name_or_path:
         return _from_trained(args, settings)
     # A new parser is always trained, on some trees.
@@ -55,9 +59,6 @@ def load_model(
         # Tags and labels become part of the configuration, so that parsing needs no training files.
         settings["tags"] = values_of(trees, "tags", "part-of-speech tags: leave --use_tags out")
         settings["num_tags"] = len(settings["tags"])
-    if args.columns:
-        least = args.min_frequency
-        settings["columns"] = {name: values_of(trees, name, f"{name} (--columns)", least) for name in args.columns}
     # Encoders take the labels as an argument, new models as settings.
     labelled = settings.pop("labelled", True)
     labels = values_of(trees, "deprels", "relation labels: give --no_labels") if labelled else None
@@ -70,19 +71,34 @@ def load_model(
     return AutoModelForDependencyParsing.from_config(config)
 
 
+def columns_of(args: ParsingModelArguments) -> set[str]:
+    """Names of the columns that the parser will predict: of those that it predicts already, and of new ones."""
+    if not args.model_name_or_path:
+        return {*args.columns}
+    folder = resolve_model(args.model_name_or_path, trust_remote_code=args.trust_remote_code)
+    return {*args.columns, *predicted_columns(read_config(folder, "parser", args.trust_remote_code))}
+
+
 def _from_trained(args: ParsingModelArguments, settings: dict) -> PreTrainedModel:
-    """Loads a trained parser. Without constituents, it gets new weights to predict the constituents of `settings`."""
+    """Loads a trained parser. It gets new weights to predict what `settings` name and it does not predict yet."""
     trust = args.trust_remote_code
     folder = resolve_model(cast(str, args.model_name_or_path), trust_remote_code=trust)
-    optional = "-"
+    config = read_config(folder, "parser", trust)
+    new_weights = []
+    for name in settings.keys() & {"constituents", "columns"}:
+        require_option(family_of(config), name)
     if "constituents" in settings:
-        config = read_config(folder, "parser", trust)
-        require_option(family_of(config), "constituents")
         if chains_of(config):
             del settings["constituents"]
         else:
-            optional = "constituents."
-    return load_trained(str(folder), AutoModelForDependencyParsing, "parser", settings, trust, optional)
+            new_weights.append("constituents.")
+    if "columns" in settings:
+        known = predicted_columns(config)
+        new = {name: values for name, values in settings["columns"].items() if name not in known}
+        settings["columns"] = known | new
+        new_weights += [f"tagger.columns.{name}." for name in new] if known else ["tagger."]
+    options = (AutoModelForDependencyParsing, "parser", settings, trust, tuple(new_weights))
+    return load_trained(str(folder), *options)
 
 
 def _from_encoder(

@@ -2,7 +2,7 @@
 
 import logging
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, groupby
@@ -45,10 +45,11 @@ def annotations(sentence: ConlluSentence) -> dict[str, list[str | None]]:
     return {"upos": upos, "xpos": xpos, "feats": feats, "lemma": lemma}
 
 
-def lexicon_of(files: Sequence[str]) -> dict[str, str | dict[str, str]]:
-    """Settings of a parser that corrects lemmas with a lexicon of its training files."""
+def lexicon_of(files: Sequence[str], columns: Collection[str]) -> dict[str, str | dict[str, str]]:
+    """Settings of a parser of these columns that corrects lemmas with a lexicon of its training files."""
+    tag = "xpos" if "xpos" in columns else "upos"
     sentences = chain.from_iterable(map(read_conllu, files))
-    return {"known_words": known_words(read_conllu(files[0])), "known_lemmas": known_lemmas(sentences)}
+    return {"known_words": known_words(read_conllu(files[0]), tag), "known_lemmas": known_lemmas(sentences)}
 
 
 def read_treebanks(files: Sequence[str], treebanks: Sequence[str], corpora: Corpora, reading: Reading) -> Dataset:
