@@ -12,6 +12,7 @@ from hf_structure.algorithms.word_annotations import (
     form_ids,
     lemma_of,
     lemma_rule,
+    spell_lemmas,
 )
 from hf_structure.text.conllu import ConlluSentence
 from hf_structure.text.lexicons import known_lemmas, known_words
@@ -164,3 +165,9 @@ def test_features():
 def test_looks_are_hashed_by_their_number(word, looks):
     hashed = [zlib.crc32(f"{number} {look}".encode()) % 1000 for number, look in enumerate(looks)]
     assert form_ids(word, 1000) == tuple(hashed)
+
+
+def test_a_lexicon_knows_words_by_upos_where_there_is_no_xpos():
+    lexicon = Lexicon.read({"NOUN lower-1+": "cats"}, "")
+    columns = {"upos": ["NOUN", "VERB"]}
+    assert spell_lemmas([["lower-0+"]] * 2, ["cats", "cats"], columns, lexicon) == ["cat", "cats"]

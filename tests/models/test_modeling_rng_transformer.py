@@ -766,7 +766,7 @@ def test_a_lexicon_chooses_among_the_best_rules():
     named = {"upos": ["NOUN", "NOUN"], "xpos": ["NN", "NN"]}
     assert lemmas.spelled([["lower-2+", "lower-0+", "lower-1+"]] * 2, ["Cats", "dogs"], named) == ["cat", "do"]
     with pytest.raises(StrictDataclassError, match="need the columns lemma and upos"):
-        tiny_model(**TAGGER, known_lemmas="cat")
+        tiny_model(**(TAGGER | {"columns": {"lemma": rules}}), known_lemmas="cat")
 
 
 LEXICON = {"known_words": {"NN lower-1+": "cats h\u00f6fs"}, "known_lemmas": "cat dog"}
