@@ -168,7 +168,9 @@ def main() -> None:
     if not model_args.model_name_or_path:
         settings = treebank_settings(model_args.model_type, data_args, treebanks["train"]) | settings
     if model_args.use_lexicon:
-        settings = lexicon_of(files["train"], columns_of(model_args)) | settings
+        # Of a folder's treebanks, none is the one whose habits the parser follows.
+        are_equal = bool(treebanks["train"]) and not data_args.treebanks
+        settings = lexicon_of(files["train"], columns_of(model_args), are_equal) | settings
     tokenizer = load_tokenizer(model_args, trees.get("train"))
     model = load_model(model_args, settings, tokenizer, trees.get("train"))
     # Saved with the tokenizer, for tools that truncate by it.

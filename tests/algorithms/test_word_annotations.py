@@ -14,7 +14,7 @@ from hf_structure.algorithms.word_annotations import (
     lemma_rule,
     spell_lemmas,
 )
-from hf_structure.text.conllu import ConlluSentence
+from hf_structure.text.conllu import ConlluSentence, ConlluToken
 from hf_structure.text.lexicons import known_lemmas, known_words
 
 
@@ -171,3 +171,20 @@ def test_a_lexicon_knows_words_by_upos_where_there_is_no_xpos():
     lexicon = Lexicon.read({"NOUN lower-1+": "cats"}, "")
     columns = {"upos": ["NOUN", "VERB"]}
     assert spell_lemmas([["lower-0+"]] * 2, ["cats", "cats"], columns, lexicon) == ["cat", "cats"]
+
+
+def test_a_word_of_several_languages_has_several_lemmas():
+    """Of those that the lexicon lists, the best rule decides; a word that it lists once is looked up."""
+    words = {"en": ("was", "be"), "nl": ("was", "zijn"), "fi": ("on", "olla")}
+    sentences = [
+        ConlluSentence([], [ConlluToken("1", form, lemma, upos="AUX", head="0", deprel="root")])
+        for form, lemma in words.values()
+    ]
+    known = known_words(sentences, "upos", several=True)
+    rules = {language: lemma_rule(form, lemma) for language, (form, lemma) in words.items()}
+    assert known == {f"AUX {rules['en']}": "was", f"AUX {rules['nl']}": "was", f"AUX {rules['fi']}": "on"}
+    lexicon = Lexicon.read(known, "")
+    for language, (form, lemma) in words.items():
+        assert lexicon.lemma(["lower-0+", rules[language], rules["nl"], rules["en"]], form, "AUX", "AUX") == lemma
+    assert lexicon.lemma(["lower-0+"], "on", "AUX", "AUX") == "olla"
+    assert lexicon.lemma(["lower-0+"], "was", "AUX", "AUX") in ("be", "zijn")

@@ -875,6 +875,15 @@ def test_parser_goes_on_with_a_treebank_that_it_does_not_know(of_folder, treeban
     assert AutoConfig.from_pretrained(tmp_path).treebanks == ["any", "aa_one", "bb_two"]
 
 
+def test_the_lexicon_of_a_folder_has_all_of_its_treebanks(of_folder, ud, run, tmp_path):
+    trained = ["--model_name_or_path", of_folder, "--train_file", ud, "--validation_file", ud, "--max_steps", "1"]
+    run(*trained, "--columns", "lemma", "--use_lexicon", *OPTIONS, "--output_dir", tmp_path / "lemmas")
+    config = AutoConfig.from_pretrained(tmp_path / "lemmas")
+    assert config.known_words["VERB lower-1+"] == config.known_words["AUX lower-1+"] == "hears sees"
+    assert "cat" in config.known_words["NOUN lower-0+"].split()
+    assert config.lexicon.lemma(["lower-0+"], "sees", "AUX", "AUX") == "see"
+
+
 def test_transition_parser_of_a_folder(ud, run, tmp_path):
     sizes = ("--config_overrides", json.dumps(SMALL), "--output_dir", tmp_path, "--num_train_epochs", "1")
     run("--train_file", ud, "--validation_file", ud, *sizes, *OPTIONS, "--sampling_power", "0.5", "--use_swap")

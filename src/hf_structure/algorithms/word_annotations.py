@@ -3,17 +3,17 @@ The form of words as numbers that a model can read; lemmas and features as label
 
 A lemma is an edit rule: write the word in lower case (or as it is, capitalised, in capitals), take characters from its
 end, and add others. `lower-1+` makes `cat` of `Cats`, `lower-3+y` `try` of `tries`. Features (FEATS of CoNLL-U)
-are prefixed with their part of speech, `NOUN Number=Plur`, so that a choice of the latter selects the labels that
-go with it.
+are prefixed with their part of speech, `NOUN Number=Plur`, so that a choice of the latter selects the labels that go
+with it.
 """
 
 import zlib
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import groupby, takewhile
+from itertools import chain, groupby, starmap, takewhile
 from typing import Any
 
 CANDIDATES = 4  # best rules among which a lexicon chooses
@@ -64,21 +64,16 @@ def lemma_of(rule: str, form: str) -> str:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """
-    Known words and lemmas, which correct predicted rules.
+    """Known words and lemmas, which correct predicted rules."""
 
-    Args:
-        rules (`Mapping[tuple[str, str], str]`): Rules of words as written and their XPOS, or UPOS if XPOS is unknown.
-        lemmas (`Set[str]`): Known lemmas, in lower case.
-    """
-
-    rules: Mapping[tuple[str, str], str]
-    lemmas: AbstractSet[str]
+    rules: Mapping[tuple[str, str], Sequence[str]]  # of words as they are written, and their XPOS (without it, UPOS)
+    lemmas: AbstractSet[str]  # in lower case
 
     @cached_property
     def endings(self) -> AbstractSet[tuple[str, str, str]]:
         """The edits of the known words, each with what it was made of, as [`_endings`] has it."""
-        return {ending for (form, xpos), rule in self.rules.items() for ending in _endings(rule, form, xpos)}
+        known = ((rule, *word) for word, rules in self.rules.items() for rule in rules)
+        return set(chain.from_iterable(starmap(_endings, known)))
 
     @classmethod
     def read(cls, known_words: Mapping[str, str], known_lemmas: str) -> "Lexicon":
@@ -87,11 +82,12 @@ class Lexicon:
         for words, lemmas, lexicon in _LEXICONS:
             if words == known_words and lemmas == known_lemmas:
                 return lexicon
-        rules = {}
+        rules = defaultdict(list)
         for key, forms in known_words.items():
             xpos, _, rule = key.partition(" ")
-            rules |= {(form, xpos): rule for form in forms.split()}
-        found = {lemma_of(rule, form).lower() for (form, _), rule in rules.items()}
+            for form in forms.split():
+                rules[form, xpos].append(rule)
+        found = {lemma_of(rule, form).lower() for (form, _), known in rules.items() for rule in known}
         lexicon = cls(rules, found.union(known_lemmas.split()))
         _LEXICONS.append((dict(known_words), known_lemmas, lexicon))
         return lexicon
@@ -99,12 +95,12 @@ class Lexicon:
     def lemma(self, rules: Sequence[str], form: str, upos: str, xpos: str) -> str:
         """
         Returns the lemma of a word, given its best rules, best first. A word that the lexicon has with this XPOS gets
-        the lemma listed there. For any other word, the best plausible rule decides. In an open class, if the result is
-        unknown, a later plausible rule with a known lemma wins: `depict`, not `depicte`, for `depicting`. Without a
-        plausible rule, a word is its own lemma, in the letters of the best rule.
+        the lemma listed there; of several, that of the best rule. For any other word, the best plausible rule decides.
+        In an open class, if the result is unknown, a later plausible rule with a known lemma wins: `depict`, not
+        `depicte`, for `depicting`. Without a plausible rule, a word is its own lemma, in the letters of the best rule.
         """
-        if rule := self.rules.get((form, xpos)):
-            return lemma_of(rule, form)
+        if known := self.rules.get((form, xpos)):
+            return lemma_of(next((rule for rule in rules if rule in known), known[0]), form)
         unchanged = f"{rules[0].partition('-')[0]}-0+"
         plausible = (rule for rule in rules if self._is_plausible(rule, form, upos, xpos))
         best = lemma_of(next(plausible, unchanged), form)

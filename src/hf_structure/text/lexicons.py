@@ -9,17 +9,18 @@ from hf_structure.algorithms.word_annotations import OPEN_CLASSES, lemma_rule
 from hf_structure.text.conllu import ConlluSentence
 
 
-def known_words(sentences: Iterable[ConlluSentence], tag: str = "xpos") -> dict[str, str]:
+def known_words(sentences: Iterable[ConlluSentence], tag: str = "xpos", several: bool = False) -> dict[str, str]:
     """
     Maps each `"XPOS rule"`, or `"UPOS rule"` if `tag` is `"upos"`, to the words, separated by spaces, for which this
     is the most frequent lemma rule. Lower-case words that are their own lemmas, words without letters and words with
-    `@` are left out.
+    `@` are left out. With `several`, a word is listed under all of its rules, as it may belong to several languages,
+    and words that are their own lemmas are kept.
     """
     forms_of_rule = defaultdict(list)
     for (form, value), lemmas in _count_lemmas(sentences, tag).items():
-        lemma = lemmas.most_common(1)[0][0]
-        if not form.islower() or lemma != form:
-            forms_of_rule[f"{value} {lemma_rule(form, lemma)}"].append(form)
+        for lemma, _ in lemmas.most_common(None if several else 1):
+            if several or not form.islower() or lemma != form:
+                forms_of_rule[f"{value} {lemma_rule(form, lemma)}"].append(form)
     return {key: " ".join(sorted(forms)) for key, forms in sorted(forms_of_rule.items())}
 
 

@@ -45,11 +45,15 @@ def annotations(sentence: ConlluSentence) -> dict[str, list[str | None]]:
     return {"upos": upos, "xpos": xpos, "feats": feats, "lemma": lemma}
 
 
-def lexicon_of(files: Sequence[str], columns: Collection[str]) -> dict[str, str | dict[str, str]]:
-    """Settings of a parser of these columns that corrects lemmas with a lexicon of its training files."""
+def lexicon_of(files: Sequence[str], columns: Collection[str], are_equal: bool) -> dict[str, str | dict[str, str]]:
+    """
+    Settings of a parser of these columns that corrects lemmas with a lexicon of its training files: with words of the
+    first, whose habits it follows, unless all are equal.
+    """
     tag = "xpos" if "xpos" in columns else "upos"
+    words = chain.from_iterable(map(read_conllu, files if are_equal else files[:1]))
     sentences = chain.from_iterable(map(read_conllu, files))
-    return {"known_words": known_words(read_conllu(files[0]), tag), "known_lemmas": known_lemmas(sentences)}
+    return {"known_words": known_words(words, tag, several=are_equal), "known_lemmas": known_lemmas(sentences)}
 
 
 def read_treebanks(files: Sequence[str], treebanks: Sequence[str], corpora: Corpora, reading: Reading) -> Dataset:
