@@ -32,14 +32,13 @@ class Treebank:
     starts: np.ndarray  # of the sentences
     spaces: np.ndarray  # number of spaces after each
     paragraphs: np.ndarray  # sentences that begin a paragraph
-    words: int
+    words: int  # tokens, of one word or several
     hard: int  # tokens that are not what is between spaces and marks
 
 
 def encode_treebank(sentences: Sequence[TextSentence], read: CharacterReader, rules: Sequence[str]) -> Treebank:
     """Reads the sentences as numbers; `rules` are the ways to split a token."""
     numbers = {rule: number for number, rule in enumerate(rules, start=1)}
-    words = [each for sentence in sentences for each in sentence.words]
     text = "".join(sentence.text for sentence in sentences)
     ids, _ = read(text)
     lowered = text.lower()
@@ -62,7 +61,7 @@ def encode_treebank(sentences: Sequence[TextSentence], read: CharacterReader, ru
         starts,
         np.array([len(sentence.space) for sentence in sentences]),
         np.array([sentence.begins_paragraph for sentence in sentences]),
-        len(words),
+        sum(len(sentence.words) for sentence in sentences),
         sum(map(count_hard_tokens, sentences)),
     )
 
