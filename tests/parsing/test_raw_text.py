@@ -245,19 +245,17 @@ def test_languages_in_conllu(telling):
     assert sentence.metadata["language"] == found.language
     assert float(sentence.metadata["language_probability"]) == found.language_probability
     assert Parse.from_dict(json.loads(json.dumps(found.to_dict()))).to_conllu() == found.to_conllu()
-    # Parsed again, the comments stay; a language that is found then replaces the old one.
-    again = parse([sentence], telling)[0]
-    assert again.language == found.language
-    assert again.to_conllu() == written
-    other = "".join(f"# language = xx\n{written}".splitlines(keepends=True)).replace(
-        f"# language = {found.language}\n", ""
-    )
+    # Parsed again, the comments stay, but for those on the old tree; a language that is found replaces the old one.
+    [again] = read_conllu(parse([sentence], telling)[0].to_conllu().splitlines(keepends=True))
+    assert again.metadata == {key: sentence.metadata[key] for key in again.metadata}
+    assert again.metadata.keys() == sentence.metadata.keys() - {"log_probability"}
+    other = written.replace(f"# language = {found.language}\n", "# language = xx\n")
     [old] = read_conllu(other.splitlines(keepends=True))
     assert parse([old], telling)[0].language == "xx"
-    renewed = parse([old], telling, language="auto")[0]
-    [sentence] = read_conllu(renewed.to_conllu().splitlines(keepends=True))
-    assert sentence.metadata["language"] == expected_language(telling, "Er ging zum See.")["language"]
-    assert renewed.to_conllu().count("# language = ") == 1
+    renewed = parse([old], telling, language="auto")[0].to_conllu()
+    [sentence] = read_conllu(renewed.splitlines(keepends=True))
+    assert sentence.metadata.items() >= expected_language(telling, found.text).items()
+    assert renewed.count("# language = ") == 1
 
 
 def test_models_that_tell_no_languages_apart(folder, telling):
@@ -317,6 +315,17 @@ def test_languages_in_pipelines(telling):
         assert parsing("zum See", language="auto")["metadata"] == expected
         assert parsing({"words": ["zum", "See"]}, language="auto")["metadata"] == expected
         assert "metadata" not in parsing("zum See")
+
+
+def test_languages_in_spacy(telling):
+    spacy = pytest.importorskip("spacy")
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("hf_structure", config={"model": str(telling), "language": "auto", "sentences": "split"})
+    doc = nlp("Er ging zum See. \n 中国人去了。")
+    expected = [expected_language(telling, text)["language"] for text in ("Er ging zum See .", "中国人去了 。")]
+    assert [[token.text for token in sentence if token.is_alpha] for sentence in doc.sents][1] == ["中国人去了"]
+    assert [sentence._.language for sentence in doc.sents] == expected
+    assert doc[1:2]._.language is None
 
 
 @pytest.mark.slow  # a process of its own
