@@ -67,8 +67,8 @@ def fit_languages(states: torch.Tensor, labels: torch.Tensor, count: int) -> nn.
     optimizer.step(closure)
     with torch.no_grad():
         # Over states as they are.
-        head.weight /= scale
-        head.bias -= head.weight @ centre
+        head.weight.div_(scale)
+        head.bias.sub_(head.weight @ centre)
     return head.requires_grad_(False).float()
 
 
