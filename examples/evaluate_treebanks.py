@@ -82,7 +82,7 @@ def read_words(
     """Yields the sentences that a model finds in the running text of gold ones, as chains."""
     abilities: Any = abilities_of(model.config)
     text = running_text(list(map(text_sentence, gold)))
-    [tokens] = abilities.read_texts(model, [treebank] if treebank else [])([text])
+    [tokens] = abilities.read_texts(model, treebank, None)([text])
     for start, end in pairwise([*sentence_starts(tokens), len(tokens)]):
         lines: list[ConlluToken] = []
         last = 0

@@ -15,8 +15,13 @@ has words of Chinese and Japanese that help where treebanks are small: on each l
 grows as words become rarer, as in `cjdict.txt` of ICU (unicode-org/icu); words of more than `--max_cost` are left
 out. Vectors of characters begin as those of the parser's pieces.
 
-An interrupted run resumes from its last checkpoint when the same command is repeated. At the end, the parser with the
-network is saved to the output folder, in float16. `examples/evaluate_treebanks.py --raw` scores it.
+An interrupted run resumes from its last checkpoint when the same command is repeated. At the end, a linear layer on
+the states of the finished network learns to tell languages apart (`parse(..., language="auto")`), from up to
+`--language_sentences` sentences of each. The parser with the network is saved to the output folder, in float16.
+`examples/evaluate_treebanks.py --raw` scores it. With `--languages_only`, a parser that has a network gets this layer:
+
+    python examples/train_segmenter.py --languages_only --folder ud --parser runs/segmenter \\
+        --output_dir runs/segmenter-languages --use_cpu
 """
 
 import argparse
@@ -31,14 +36,16 @@ from transformers.trainer_utils import get_last_checkpoint
 
 from hf_structure.algorithms.characters import CharacterReader, dictionary_of, listed_characters
 from hf_structure.algorithms.contractions import collect_rules, collect_splits
-from hf_structure.corpora.ud_folders import treebank_files, treebank_name
+from hf_structure.corpora.ud_folders import find_treebanks, treebank_files, treebank_name
 from hf_structure.hub.compact import save_compact
 from hf_structure.modules.character_segmenter import CharacterSegmenter
 from hf_structure.parsing.loading import load_parser
 from hf_structure.text.conllu import read_conllu
+from hf_structure.text.raw_text import RawTextReader
 from hf_structure.text.running import TextSentence, multiword_tokens, text_sentence
 from hf_structure.text.words import numbered_lines
 from hf_structure.training.examples import config_file
+from hf_structure.training.languages import draw_texts, fit_languages, language_of, language_report, mean_states
 from hf_structure.training.scripts import load_object, run
 from hf_structure.training.segmentation import (
     SegmentationData,
@@ -66,11 +73,12 @@ class SegmenterArguments:
         default_factory=lambda: [1, 2, 4, 8, 16, 32, 1], metadata={"help": "distances that the layers read over"}
     )
     dropout: float = field(default=0.1, metadata={"help": "dropout in the layers"})
+    languages_only: bool = field(default=False, metadata={"help": "teach languages to the network of the parser"})
+    language_sentences: int = field(default=400, metadata={"help": "sentences of a language that teach it"})
 
 
-def read_treebanks(folder: str) -> dict[str, list[TextSentence]]:
-    """The sentences of the training part of each treebank."""
-    files = treebank_files(folder, "train")
+def read_treebanks(files: list[str]) -> dict[str, list[TextSentence]]:
+    """The sentences of treebanks."""
     return {str(treebank_name(file)): list(map(text_sentence, read_conllu(file))) for file in files}
 
 
@@ -143,21 +151,23 @@ def parse_arguments() -> tuple[SegmenterArguments, TrainingArguments]:
     if config := parser.parse_known_args()[0].config:
         parser.set_defaults(**load_object(config_file(config))["options"])
     args, training_args, *_ = parser.parse_args_into_dataclasses()
-    if training_args.max_steps < 1:
+    if training_args.max_steps < 1 and not args.languages_only:
         raise ValueError("--max_steps is needed: the number of updates")
     # The data set makes its own columns.
     training_args.remove_unused_columns = False
     return args, training_args
 
 
-def main() -> None:
-    args, training_args = parse_arguments()
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
-    set_seed(training_args.seed)
-    treebanks = read_treebanks(args.folder)
+def train_network(
+    args: SegmenterArguments,
+    training_args: TrainingArguments,
+    treebanks: dict[str, list[TextSentence]],
+    parser: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+) -> tuple[CharacterSegmenter, dict]:
+    """Trains a new network, and returns it with its settings."""
     settings = settings_of(args, treebanks)
     network = CharacterSegmenter(settings)
-    parser, tokenizer = load_parser(args.parser)
     start_vectors(network, settings["characters"], parser, tokenizer)
     logger.info("%d parameters", sum(parameter.numel() for parameter in network.parameters()))
     read = CharacterReader(settings["characters"], settings["dictionary"])
@@ -168,7 +178,59 @@ def main() -> None:
     trainer = SegmentationTrainer(network, training_args, train_dataset=data, data_collator=collate)
     Path(training_args.output_dir).mkdir(parents=True, exist_ok=True)
     trainer.train(resume_from_checkpoint=get_last_checkpoint(training_args.output_dir))
+    return network, settings
+
+
+def trained_network(parser: PreTrainedModel, name: str) -> tuple[CharacterSegmenter, dict]:
+    """A copy of the network that a parser has, with its settings. Raises `ValueError` if it has none."""
+    if getattr(parser.config, "segmenter", None) is None:
+        raise ValueError(f"{name} has no network over characters: train one, without --languages_only")
+    # A copy: loaded models are shared.
+    return copy.deepcopy(parser.character_segmenter), parser.config.segmenter
+
+
+def add_languages(
+    network: CharacterSegmenter, settings: dict, treebanks: dict[str, list[TextSentence]], most: int, seed: int
+) -> dict:
+    """Teaches a network to tell languages apart, by up to `most` sentences of each, and returns its new settings."""
+    texts = draw_texts(texts_of(treebanks), most, seed)
+    settings = settings | {"languages": sorted(texts)}
+    labels = [number for number, language in enumerate(settings["languages"]) for _ in texts[language]]
+    sentences = [text for language in settings["languages"] for text in texts[language]]
+    states = mean_states(network, settings, sentences)
+    network.languages = fit_languages(states, torch.tensor(labels), len(texts))
+    return settings
+
+
+def report_languages(network: CharacterSegmenter, settings: dict, texts: dict[str, list[str]]) -> str:
+    """Says of how many sentences the network finds the language."""
+    reader = RawTextReader(network, settings, languages=True)
+    pairs = [(name, text) for name in texts for text in texts[name]]
+    found = [reader.language_of(tokens)["language"] for tokens in reader([text for _, text in pairs])]
+    return language_report(found, [language_of(name) for name, _ in pairs])
+
+
+def texts_of(treebanks: dict[str, list[TextSentence]]) -> dict[str, list[str]]:
+    """The texts of the sentences of treebanks that are not blank."""
+    return {
+        name: [each.text for each in sentences if not each.text.isspace()] for name, sentences in treebanks.items()
+    }
+
+
+def main() -> None:
+    args, training_args = parse_arguments()
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    set_seed(training_args.seed)
+    treebanks = read_treebanks(treebank_files(args.folder, "train"))
+    parser, tokenizer = load_parser(args.parser)
+    if args.languages_only:
+        network, settings = trained_network(parser, args.parser)
+    else:
+        network, settings = train_network(args, training_args, treebanks, parser, tokenizer)
+    settings = add_languages(network, settings, treebanks, args.language_sentences, training_args.seed)
     save_parser(network, settings, parser, tokenizer, training_args.output_dir)
+    if texts := texts_of(read_treebanks(find_treebanks(args.folder, "dev"))):
+        logger.info(report_languages(network, settings, texts))
 
 
 if __name__ == "__main__":

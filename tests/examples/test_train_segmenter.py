@@ -108,3 +108,36 @@ def test_updates_are_needed(treebanks, parser, tmp_path, monkeypatch):
     )
     with pytest.raises(ValueError, match="--max_steps is needed"):
         load_script("train_segmenter").main()
+
+
+def test_languages_are_added_to_a_trained_network(trained, treebanks, tmp_path, monkeypatch, caplog):
+    """Those of a language with other words, too; the network stays as it is, and so do words and trees."""
+    folder = tmp_path / "ud"
+    folder.mkdir()
+    for part in ("train", "dev"):
+        text = (treebanks / "aa_one-ud-train.conllu").read_text("utf-8")
+        other = text.translate(str.maketrans("aeiou", "ouaei"))
+        (folder / f"aa_one-ud-{part}.conllu").write_text(text, "utf-8")
+        (folder / f"bb_one-ud-{part}.conllu").write_text(other, "utf-8")
+    options = ("--languages_only", "--folder", str(folder), "--language_sentences", "20", "--max_steps", "0")
+    with caplog.at_level("INFO"):
+        train(monkeypatch, folder, trained, tmp_path / "output", *options)
+    assert "languages: 100.0 % of sentences, mean of 2 languages; no confusions" in caplog.text
+    before, after = Parser(str(trained)), Parser(str(tmp_path / "output"), sentences="auto", language="auto")
+    weights = after.model.state_dict()
+    for name, value in before.model.state_dict().items():
+        assert "languages" in name or value.equal(weights[name]), name
+    assert after.model.config.segmenter["languages"] == ["aa", "bb"]
+    found = after("der hund geht zum vogel. dur hind guht zim vegul.")
+    assert [each.language for each in found] == ["aa", "bb"]
+
+
+def test_a_trained_network_tells_its_languages(trained):
+    parser = Parser(str(trained), sentences="auto", language="auto")
+    [found] = parser("die maus geht zum hund.")
+    assert (found.language, found.language_probability) == ("aa", 1.0)
+
+
+def test_languages_need_a_network(treebanks, parser, tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="has no network over characters: train one, without --languages_only"):
+        train(monkeypatch, treebanks, parser, tmp_path, "--languages_only")

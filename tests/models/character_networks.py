@@ -23,8 +23,13 @@ SETTINGS = {
 }
 
 
+LANGUAGES = ["aa", "bb", "cc"]
+
+
 def random_segmenter(seed: int = 0, **settings: Any) -> CharacterSegmenter:
-    return randomise(CharacterSegmenter(SETTINGS | settings), seed)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return randomise(CharacterSegmenter(SETTINGS | settings), seed)
 
 
 def randomise(network: CharacterSegmenter, seed: int = 0) -> CharacterSegmenter:

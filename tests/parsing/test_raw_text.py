@@ -5,16 +5,19 @@ from itertools import islice
 
 import pytest
 import torch
-from character_networks import SETTINGS, RuledSegmenter, random_segmenter
+from character_networks import LANGUAGES, SETTINGS, RuledSegmenter, random_segmenter
 from safetensors.torch import load_file
 from tiny_models import new_rng_transformer, unigram_tokenizer
 from transformers import AutoConfig, AutoTokenizer, pipeline
 
-from hf_structure import AutoModelForDependencyParsing, Parser, parse
+from hf_structure import Annotator, AutoModelForDependencyParsing, Parse, Parser, parse
+from hf_structure.cli.main import main
 from hf_structure.exporting.folder import export
 from hf_structure.models.abilities import abilities_of
 from hf_structure.modules.int8 import quantize
 from hf_structure.text.conllu import read_conllu
+from hf_structure.text.raw_text import RawTextReader
+from hf_structure.text.sentences import SourceSentence
 
 TEXT = "Er ging zum See. im Haus,\nda war er.\n\nAm Tag"
 SENTENCES = ["Er ging zum See.", "im Haus,", "da war er.", "Am Tag"]
@@ -181,6 +184,155 @@ def test_pipeline(folder, model, tokenizer):
     assert parsing("Er ging zum See.")["words"] == WORDS[0]
     assert parsing(["zum"])[0]["words"] == ["zu", "dem"]
     assert parsing({"words": ["zum"]})["words"] == ["zum"]
+
+
+@pytest.fixture(scope="module")
+def telling(folder, tmp_path_factory):
+    """A parser that tells languages apart, with a network that finds several tokens and sentences."""
+    model = AutoModelForDependencyParsing.from_pretrained(folder)
+    model.config.segmenter = SETTINGS | {"languages": LANGUAGES}
+    model.character_segmenter = random_segmenter(1, languages=LANGUAGES)
+    path = tmp_path_factory.mktemp("telling")
+    model.save_pretrained(path)
+    AutoTokenizer.from_pretrained(folder).save_pretrained(path)
+    return path
+
+
+def expected_language(telling, text: str) -> dict[str, str]:
+    """The comments of a text that is one sentence."""
+    model = AutoModelForDependencyParsing.from_pretrained(telling)
+    reader = RawTextReader(model.character_segmenter.eval(), model.config.segmenter, languages=True)
+    return reader.add_words(SourceSentence(text=text)).metadata
+
+
+def test_each_sentence_has_its_language(telling):
+    plain = parse(TEXT, telling, sentences="auto")
+    found = parse(TEXT, telling, sentences="auto", language="auto")
+    assert found == plain
+    assert [(each.text, each.word_spans, each.start) for each in found] == [
+        (each.text, each.word_spans, each.start) for each in plain
+    ]
+    assert len(found) > 2
+    assert {each.language for each in plain} == {None}
+    assert {each.language for each in found} <= {*LANGUAGES}
+    assert all(1 / 3 <= each.language_probability <= 1 for each in found)
+    assert all(each.language_probability is None for each in plain)
+
+
+@pytest.mark.parametrize("sentences", [None, "line", "split"])
+def test_languages_of_sentences_that_are_found_otherwise(telling, sentences):
+    found = parse(["Er ging zum See.", "中国人去了。"], telling, sentences=sentences, language="auto")
+    parses = [each[0] for each in found] if sentences == "split" else found
+    for each in parses:
+        assert each.metadata == expected_language(telling, each.text)
+
+
+def test_languages_of_given_words(telling):
+    words = ["Er", "ging", "zum", "See", "."]
+    for sentences in ("line", "auto"):
+        parser = Parser(telling, sentences=sentences, language="auto")
+        found = parser([words])[0]
+        found = found[0] if sentences == "auto" else found
+        assert list(found.words) == words
+        assert found.metadata == expected_language(telling, "Er ging zum See .")
+
+
+def test_languages_in_conllu(telling):
+    [found, *_] = parse("Er ging zum See.", telling, sentences="auto", language="auto")
+    written = found.to_conllu(found.numbered(1))
+    [sentence] = read_conllu(written.splitlines(keepends=True))
+    assert str(sentence) == written
+    assert sentence.metadata["language"] == found.language
+    assert float(sentence.metadata["language_probability"]) == found.language_probability
+    assert Parse.from_dict(json.loads(json.dumps(found.to_dict()))).to_conllu() == found.to_conllu()
+    # Parsed again, the comments stay, but for those on the old tree; a language that is found replaces the old one.
+    [again] = read_conllu(parse([sentence], telling)[0].to_conllu().splitlines(keepends=True))
+    assert again.metadata == {key: sentence.metadata[key] for key in again.metadata}
+    assert again.metadata.keys() == sentence.metadata.keys() - {"log_probability"}
+    other = written.replace(f"# language = {found.language}\n", "# language = xx\n")
+    [old] = read_conllu(other.splitlines(keepends=True))
+    assert parse([old], telling)[0].language == "xx"
+    renewed = parse([old], telling, language="auto")[0].to_conllu()
+    [sentence] = read_conllu(renewed.splitlines(keepends=True))
+    assert sentence.metadata.items() >= expected_language(telling, found.text).items()
+    assert renewed.count("# language = ") == 1
+
+
+def test_models_that_tell_no_languages_apart(folder, telling):
+    with pytest.raises(ValueError, match=r"tells no languages apart: .* train_segmenter\.py --languages_only"):
+        Parser(folder, language="auto")
+    with pytest.raises(ValueError, match="has no network for the words of languages: leave language out"):
+        Parser("udgn-en", language="auto")
+    for told in ({"treebank": "aa_one"}, {"word_tokenizer": "spaces"}):
+        with pytest.raises(ValueError, match="omit treebank and word_tokenizer"):
+            Parser(telling, language="auto", **told)
+    assert len(parse("da, da", telling, sentences="auto", language="bb")) > 0
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_languages_in_other_precisions(telling, precision):
+    model = AutoModelForDependencyParsing.from_pretrained(telling).eval()
+    if precision == "int8":
+        quantize(model)
+    else:
+        model.to(torch.bfloat16)
+    found = parse("Er ging zum See.", model, tokenizer=AutoTokenizer.from_pretrained(telling), language="auto")
+    expected = float(expected_language(telling, "Er ging zum See.")["language_probability"])
+    assert found.language_probability == pytest.approx(expected, abs=0.1)
+
+
+def test_the_head_is_saved(telling, tmp_path):
+    model = AutoModelForDependencyParsing.from_pretrained(telling)
+    model.save_pretrained(tmp_path)
+    assert AutoConfig.from_pretrained(tmp_path).segmenter["languages"] == LANGUAGES
+    saved = load_file(tmp_path / "model.safetensors")
+    head = random_segmenter(1, languages=LANGUAGES).languages
+    assert torch.equal(saved["character_segmenter.languages.weight"], head.weight)
+
+
+def test_languages_of_tables_and_commands(telling, tmp_path, capsys):
+    expected = f"# language = {expected_language(telling, 'zum See')['language']}\n"
+    annotate = Annotator(telling, format="conllu", sentences="line", language="auto")
+    assert expected in annotate({"text": ["zum See"]})["conllu"][0]
+    (tmp_path / "text.txt").write_text("zum See\n", "utf-8")
+    main(["parse", str(tmp_path / "text.txt"), "--model", str(telling), "--language", "auto", "--format", "conllu"])
+    assert expected in capsys.readouterr().out
+    with pytest.raises(SystemExit) as end:
+        main(["parse", str(tmp_path / "text.txt"), "--model", "udgn-en", "--language", "auto"])
+    assert "leave language out" in str(end.value.code) + capsys.readouterr().err
+
+
+def test_languages_in_pipelines(telling):
+    from hf_structure.parsing.sentence_pipeline import DependencySentencePipeline
+
+    model = AutoModelForDependencyParsing.from_pretrained(telling).eval()
+    tokenizer = AutoTokenizer.from_pretrained(telling)
+    expected = expected_language(telling, "zum See")
+    for parsing in (
+        DependencySentencePipeline(model=model, tokenizer=tokenizer),
+        pipeline("dependency-parsing", model, tokenizer=tokenizer),
+    ):
+        assert parsing("zum See", language="auto")["metadata"] == expected
+        assert parsing({"words": ["zum", "See"]}, language="auto")["metadata"] == expected
+        assert "metadata" not in parsing("zum See")
+
+
+def test_languages_in_spacy(telling):
+    spacy = pytest.importorskip("spacy")
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("hf_structure", config={"model": str(telling), "language": "auto", "sentences": "split"})
+    doc = nlp("Er ging zum See. \n 中国人去了。")
+    expected = [expected_language(telling, text)["language"] for text in ("Er ging zum See .", "中国人去了 。")]
+    assert [[token.text for token in sentence if token.is_alpha] for sentence in doc.sents][1] == ["中国人去了"]
+    assert [sentence._.language for sentence in doc.sents] == expected
+    assert doc[1:2]._.language is None
+
+
+@pytest.mark.slow  # a process of its own
+def test_exported_with_languages(telling, tmp_path):
+    export(telling, tmp_path / "exported")
+    parsing = pipeline("dependency-parsing", str(tmp_path / "exported"), trust_remote_code=True, device="cpu")
+    assert parsing("zum See", language="auto")["metadata"] == expected_language(telling, "zum See")
 
 
 @pytest.mark.slow  # a process of its own

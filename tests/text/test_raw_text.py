@@ -1,13 +1,16 @@
 """Tokens and sentences of raw text, by a network that follows a rule and by random ones."""
 
+import numpy as np
 import pytest
 import torch
-from character_networks import SETTINGS, RuledSegmenter, random_segmenter
+from character_networks import LANGUAGES, SETTINGS, RuledSegmenter, random_segmenter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hf_structure.algorithms.characters import CharacterReader
 from hf_structure.text import raw_text
 from hf_structure.text.raw_text import RawTextReader
+from hf_structure.text.sentences import SourceSentence
 
 LONG = "Er ging zum See. im Haus,  da 中国人去了。 x\tä ß! " * 7
 CHARACTERS = st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from("abc .\n\t中国👍🏽\u200dם")
@@ -123,3 +126,83 @@ def test_grapheme_clusters_are_whole():
 def test_scripts_that_were_never_seen_are_split_by_unicode(ruled):
     [tokens] = ruled(["ab ᚠᚢᚦ᛫ᚱᚲ! cd ግዕዝ፡ፊደል"])
     assert words_of(tokens) == [("ab",), ("ᚠᚢᚦ",), ("᛫",), ("ᚱᚲ",), ("!",), ("cd",), ("ግዕዝ",), ("፡",), ("ፊደል",)]
+
+
+TELLING = SETTINGS | {"languages": LANGUAGES}
+
+
+def telling_reader(seed: int = 0) -> RawTextReader:
+    return RawTextReader(random_segmenter(seed, languages=LANGUAGES), TELLING, languages=True)
+
+
+def found_languages(reader: RawTextReader, tokens) -> list[tuple[str, float]]:
+    """Language and probability of each sentence."""
+    ends = [number for number, token in enumerate(tokens, start=1) if token.ends_sentence > 0.5]
+    found = []
+    for first, last in zip([0, *ends], ends, strict=False):
+        comments = reader.language_of(tokens[first:last])
+        found.append((comments["language"], float(comments["language_probability"])))
+    return found
+
+
+@pytest.mark.parametrize("text", ["ab.c", "Er ging zum See. 中国人去了。 das Haus"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_language_is_that_of_the_mean_state(text, seed):
+    """By hand: the states of the characters of tokens, their mean, a linear layer and a softmax."""
+    reader = telling_reader(seed)
+    network = reader.network
+    [tokens] = reader([text])
+    ids, matches = map(torch.from_numpy, CharacterReader(SETTINGS["characters"], SETTINGS["dictionary"])(text))
+    with torch.no_grad():
+        states = network(ids[None], matches[None], torch.ones(1, len(text)), torch.zeros(1, 1, dtype=torch.long))
+        inside = [index for token in tokens for index in range(token.start, token.end)]
+        mean = states.hidden_states[0, inside].double().mean(0)
+        scores = mean @ network.languages.weight.double().T + network.languages.bias.double()
+    probabilities = np.exp(scores.numpy()) / np.exp(scores.numpy()).sum()
+    found = reader.language_of(tokens)
+    assert found["language"] == LANGUAGES[probabilities.argmax()]
+    assert float(found["language_probability"]) == pytest.approx(probabilities.max(), abs=1e-4)
+
+
+def test_windows_and_other_texts_do_not_change_the_language(monkeypatch):
+    reader = telling_reader(2)
+    texts = [LONG, "ab.", LONG[40:90], "中国人"]
+    whole = [found_languages(reader, tokens) for tokens in reader(texts)]
+    assert len({language for sentences in whole for language, _ in sentences}) > 1
+    for window, row in ((1, 1), (7, 30), (50, 10**6)):
+        monkeypatch.setattr(raw_text, "WINDOW", window)
+        monkeypatch.setattr(raw_text, "ROW", row)
+        cut = [found_languages(reader, tokens) for tokens in reader(texts)]
+        alone = [found_languages(reader, next(reader([text]))) for text in texts]
+        for others in (cut, alone, [found_languages(reader, tokens) for tokens in reader(["\n".join(texts)])]):
+            some = [language for sentences in whole for language, _ in sentences]
+            assert [language for sentences in others for language, _ in sentences] == some
+            probabilities = [value for sentences in others for _, value in sentences]
+            assert probabilities == pytest.approx([value for each in whole for _, value in each], abs=2e-4)
+
+
+def test_a_language_changes_no_words():
+    reader = telling_reader()
+    [some] = RawTextReader(reader.network, TELLING)([LONG])
+    [others] = reader([LONG])
+    assert [token[:4] for token in some] == [token[:4] for token in others]
+    assert some[0].languages.shape == (0,)
+
+
+def test_given_words_get_a_language_and_stay():
+    reader = telling_reader(1)
+    given = SourceSentence(words=["zum", "See", "a.b"], metadata={"sent_id": "7"})
+    found = reader.add_words(given)
+    [tokens] = reader(["zum See a.b"])
+    assert found.metadata == {"sent_id": "7", **reader.language_of(tokens)}
+    assert (found.words, found.word_spans) == (given.words, None)
+    assert reader.add_words(SourceSentence(words=[], error="too long")).metadata == {}
+    plain = RawTextReader(reader.network, TELLING)
+    assert plain.add_words(given) is given
+
+
+def test_of_a_sentence_with_words_the_text_is_read():
+    reader = telling_reader(1)
+    found = reader.add_words(SourceSentence(words=["中国", "人"], text="中国人"))
+    [tokens] = reader(["中国人"])
+    assert found.metadata == reader.language_of(tokens)

@@ -13,7 +13,8 @@ Words are spaCy's. Sentences are taken from earlier components, or else found by
 tags, lemmas and features are set as `token.pos_`, `tag_`, `lemma_` and `morph`, other predictions as `token._.name`.
 Sentences that are too long are left unparsed, with a warning; other errors go to spaCy's error handler, document by
 document. `doc.noun_chunks` reads the relations of Universal Dependencies, and `nlp.evaluate` scores all that is set.
-With the structure `"both"`, spans get the attributes of [`~hf_structure.integrations.spacy_constituents`].
+With the structure `"both"`, spans get the attributes of [`~hf_structure.integrations.spacy_constituents`]; with the
+language `"auto"`, sentences get `sentence._.language`.
 """
 
 from bisect import bisect_right
@@ -36,7 +37,7 @@ try:
     from spacy.attrs import DEP, HEAD
     from spacy.language import Language
     from spacy.pipeline import Pipe
-    from spacy.tokens import Doc, Token
+    from spacy.tokens import Doc, Span, Token
     from spacy.util import minibatch
 
     from hf_structure.integrations.spacy_constituents import add_extensions, set_constituents
@@ -46,6 +47,7 @@ except ImportError as error:
 
 UNLABELLED = "dep"
 MISSING = 0  # the relation of a word that has no head
+LANGUAGES = "hf_structure_languages"  # the key of `doc.user_data`: the first token of each sentence, and its language
 
 
 class StructureParser(Pipe):
@@ -96,6 +98,8 @@ class StructureParser(Pipe):
             pairs = [(tokens, next(rest)) for tokens in each]
             if "constituency" in self.parser.structures:
                 set_constituents(doc, pairs)
+            if self.parser.options.language == "auto":
+                _set_languages(doc, pairs)
             parsed_docs.append(_annotate(doc, pairs))
         return parsed_docs
 
@@ -151,6 +155,8 @@ def make_parser(
         )
     if structure == "both":
         add_extensions()
+    if options["language"] == "auto":
+        Span.set_extension("language", getter=_language_of, force=True)
     parser = Parser(model, structure=structure, sentences="line", **options)
     if sentences == "model":
         # Raises an error if the model does not segment text: now, rather than at the first document.
@@ -195,6 +201,18 @@ def _parted(tokens: Sequence[Token], starts: Sequence[bool]) -> list[list[Token]
     """Splits a paragraph into sentences; its first word begins one."""
     number = accumulate(starts)
     return [[token for token, _ in group] for _, group in groupby(zip(tokens, number, strict=True), itemgetter(1))]
+
+
+def _set_languages(doc: Doc, sentences: Iterable[tuple[Sequence[Token], Parse | None]]) -> None:
+    """Stores the languages of parsed sentences with their document."""
+    found = [(tokens[0].i, parsed.language) for tokens, parsed in sentences if parsed is not None]
+    doc.user_data[LANGUAGES] = found
+
+
+def _language_of(span: Span) -> str | None:
+    """The language of a sentence; None for other spans, and where it is unknown."""
+    words = [token.i for token in span if not token.is_space]
+    return dict(span.doc.user_data.get(LANGUAGES, ())).get(words[0]) if words else None
 
 
 def _as_dictionary(tokens: Sequence[Token]) -> dict[str, Any]:

@@ -59,9 +59,8 @@ class Abilities:
         read_beside (`Callable[[Sequence[str]], dict[str, list]]`, *optional*):
             Returns its further inputs for words, besides their ids, by the names of its arguments, one value a word.
         segments (`bool`): It finds sentence starts in running text.
-        read_texts (`Callable[[model, Sequence[str]], Callable]`, *optional*):
-            Makes a [`~hf_structure.text.raw_text.RawTextReader`] with the habits of these treebanks, or of any.
-        text_treebanks (`tuple[str, ...]`): Treebanks whose habits that function can follow.
+        read_texts (`Callable[[model, str | None, str | None], RawTextReader]`, *optional*):
+            Makes a reader of raw text with the habits of a treebank or language, if any is given; `auto` finds it.
         reads (`"text"`, `"words"` or `"pieces"`):
             Running text, as the models of transformers; whole words; or words that may be split into pieces.
         incremental (`bool`):
@@ -86,8 +85,7 @@ class Abilities:
     treebanks: tuple[str, ...] = ()
     read_beside: Callable[[Sequence[str]], dict[str, list]] | None = None
     segments: bool = False
-    read_texts: Callable[[Any, Sequence[str]], Callable] | None = None
-    text_treebanks: tuple[str, ...] = ()
+    read_texts: Callable[[Any, str | None, str | None], Any] | None = None
     reads: Literal["text", "words", "pieces"] = "text"
     incremental: bool = False
     reads_sentences: bool = False

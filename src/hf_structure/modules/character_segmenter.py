@@ -32,8 +32,8 @@ class CharacterSegmenter(nn.Module):
         settings (`Mapping[str, Any]`): The widths `hidden_size` of the layers and `embedding_size` of the characters'
             vectors; `dilations`, the distance of the neighbours that each layer reads; `dropout` in the layers; the
             `characters` that have vectors of their own; the `rules` that split tokens, see
-            [`~hf_structure.algorithms.contractions`]; and the `treebanks` whose habits it can follow, the first of
-            which is any.
+            [`~hf_structure.algorithms.contractions`]; the `treebanks` whose habits it can follow, the first of which
+            is any; and, optionally, the `languages` that it tells apart by the mean state of a sentence's characters.
     """
 
     def __init__(self, settings: Mapping[str, Any]):
@@ -56,6 +56,8 @@ class CharacterSegmenter(nn.Module):
         self.ends = nn.Linear(hidden_size, 2)
         # A token stays whole, is split by a rule, or in another way.
         self.splits = nn.Linear(hidden_size, len(settings["rules"]) + 2)
+        if "languages" in settings:
+            self.languages: nn.Module = nn.Linear(hidden_size, len(settings["languages"]))
 
     def forward(
         self, ids: torch.Tensor, matches: torch.Tensor, mask: torch.Tensor, treebank_ids: torch.Tensor

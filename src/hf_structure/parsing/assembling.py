@@ -1,7 +1,7 @@
 """Turns decoded tensors into the dictionaries of [`~hf_structure.structures.parse.Parse.to_dict`]."""
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, compress
 from typing import Any
 
 import torch
@@ -62,7 +62,7 @@ def assemble_parse(
 
 def _seen(encoded: Mapping[str, Any]) -> list[str]:
     """Returns the words that the model sees."""
-    return [word for word, kept in zip(encoded["words"], encoded["keep"], strict=True) if kept]
+    return list(compress(encoded["words"], encoded["keep"]))
 
 
 def _layer(encoded: Mapping[str, Any], keep: Sequence[bool]) -> dict[str, Any]:
@@ -73,9 +73,7 @@ def _layer(encoded: Mapping[str, Any], keep: Sequence[bool]) -> dict[str, Any]:
     numbers = list(accumulate(keep))
     whole = (token for token in layer["multiword_tokens"] if all(keep[token[0] - 1 : token[1]]))
     tokens = [(numbers[first - 1], numbers[last - 1]) for first, last in whole]
-    spans = layer["word_spans"]
-    if spans is not None:
-        spans = [span for span, is_kept in zip(spans, keep, strict=True) if is_kept]
+    spans = layer["word_spans"] and list(compress(layer["word_spans"], keep))
     return {**layer, "word_spans": spans, "multiword_tokens": tokens}
 
 

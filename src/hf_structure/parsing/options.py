@@ -136,7 +136,8 @@ class ParseOptions:
             For a model trained on several treebanks: the one whose annotation it follows; by default the first.
         language (`str`, *optional*):
             For a model that finds words in raw text of several languages: the language of the text, as in the names of
-            its treebanks (`fr` for `fr_gsd`). By default the model tells languages apart.
+            its treebanks (`fr` for `fr_gsd`). By default words and sentences are found without it. With `auto`, each
+            sentence gets the language that the model believes in, as comments of CoNLL-U (`# language = fr`).
         max_words (`int`, defaults to 1000):
             Refuses longer sentences: memory grows with the square of the length.
         skip_long (`bool`, defaults to `False`):
@@ -190,6 +191,8 @@ class ParseOptions:
     def __post_init__(self) -> None:
         for option in OPTIONS.values():
             option.check(getattr(self, option.name))
+        if self.language == "auto" and (self.treebank or self.word_tokenizer):
+            raise ValueError("language='auto' is for words that the model finds: omit treebank and word_tokenizer")
 
 
 def _described(annotated: type) -> dict[str, str]:

@@ -86,10 +86,7 @@ class Parser:
         by_model = partial(
             sentence_splitter, self.model, self.tokenizer, self._word_tokenizer, self.treebank_id, chosen.batch_size
         )
-        named = choose_treebanks(chosen.treebank, chosen.language, self.abilities, model_name)
-        # The user's own words may not fit the sentences that it finds.
-        read_texts = None if chosen.word_tokenizer else self.abilities.read_texts
-        self._reader = read_texts(self.model, named) if read_texts else None
+        self._reader = choose_reader(self.model, chosen.treebank, chosen.language, chosen.word_tokenizer)
         self._finds_sentences = self.abilities.segments or self._reader is not None
         sentences = chosen.sentences
         if sentences == "auto":
@@ -243,19 +240,17 @@ def choose_treebank(treebank: str | None, abilities: Abilities, name: str) -> in
     return treebanks.index(treebank)
 
 
-def choose_treebanks(treebank: str | None, language: str | None, abilities: Abilities, name: str) -> list[str]:
+def choose_reader(model: Any, treebank: str | None, language: str | None, word_tokenizer: Any) -> Any:
     """
-    Returns the treebank, or all of a language. Raises `ValueError` for a language of none, and if the model, named
-    `name`, finds no words in raw text.
+    Returns the model's reader of raw text; None if it has none, or a word tokenizer replaces it. Raises `ValueError`
+    for a language that the model does not know or cannot find.
     """
-    if treebank is not None or language is None:
-        return [] if treebank is None else [treebank]
-    if abilities.read_texts is None:
-        raise ValueError(f"this {name} has no network for the words of languages: leave language out")
-    if found := [each for each in abilities.text_treebanks if each.startswith(f"{language}_")]:
-        return found
-    languages = sorted({each.partition("_")[0] for each in abilities.text_treebanks[1:]})
-    raise ValueError(f"language must be one of {', '.join(languages)}, not {language!r}")
+    read_texts = abilities_of(model.config).read_texts
+    if language is not None and treebank is None and read_texts is None:
+        raise ValueError(f"this {type(model).__name__} has no network for the words of languages: leave language out")
+    reader = read_texts(model, treebank, language) if read_texts else None
+    # The user's own words may not fit the sentences that it finds.
+    return None if word_tokenizer else reader
 
 
 def decoding_options(structures: Sequence[str], abilities: Abilities, name: str, **options: Any) -> dict[str, Any]:
@@ -274,13 +269,12 @@ def decoding_options(structures: Sequence[str], abilities: Abilities, name: str,
     return given
 
 
-def check_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, abilities: Abilities) -> None:
+def check_input(model: Any, tokenizer: PreTrainedTokenizerBase, abilities: Abilities) -> None:
     """Raises `ValueError` if a model cannot read the tokens of a tokenizer."""
     if not is_word_level(tokenizer) and abilities.reads == "words":
         raise ValueError(f"{type(model).__name__} reads whole words: a word-level tokenizer is needed")
     tokens = max(tokenizer.get_vocab().values()) + 1  # ids may have gaps
-    embeddings: Any = model.get_input_embeddings()
-    rows = len(embeddings.weight)
+    rows = len(model.get_input_embeddings().weight)
     if tokens > rows:
         raise ValueError(f"the tokenizer has {tokens} tokens, but the model knows {rows}")
 

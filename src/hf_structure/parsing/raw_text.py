@@ -6,25 +6,20 @@ from itertools import pairwise
 
 from hf_structure.parsing.segmentation import LIKELY, fitting_starts
 from hf_structure.parsing.splitting import parts_of, text_windows
-from hf_structure.text.raw_text import RawToken, with_words
+from hf_structure.text.raw_text import RawTextReader, RawToken
 from hf_structure.text.sentences import SourceSentence
 
-ReadTexts = Callable[..., Iterator[list[RawToken]]]  # of texts, and optionally their line breaks
 
-
-def add_words(sources: Iterable[SourceSentence], reader: ReadTexts, batch_size: int) -> Iterator[SourceSentence]:
-    """Adds their words to raw texts, each of which is one sentence. Sentences with words pass through."""
+def add_words(sources: Iterable[SourceSentence], reader: RawTextReader, batch_size: int) -> Iterator[SourceSentence]:
+    """Adds words to raw texts, each of which is one sentence, and the language to all, if the reader tells it."""
     for window in text_windows(sources, batch_size):
-        found = reader([source.text or "" for source in window if source.is_text])
-        for source in window:
-            tokens = next(found) if source.is_text else []
-            yield with_words(source, tokens) if tokens else source
+        yield from map(reader.with_words, window, reader.read(window))
 
 
 def split_raw_texts(
     sources: Iterable[SourceSentence],
     counts: deque[int],
-    reader: ReadTexts,
+    reader: RawTextReader,
     batch_size: int,
     line_breaks: str,
     limit: int | None,
@@ -35,19 +30,17 @@ def split_raw_texts(
     arguments, see [`sentence_starts`].
     """
     for window in text_windows(sources, batch_size):
-        found = reader([source.text or "" for source in window if source.is_text], line_breaks)
-        for source in window:
+        for source, tokens in zip(window, reader.read(window, line_breaks), strict=True):
             if not source.is_text:
                 counts.append(1)
-                yield source
+                yield reader.with_words(source, tokens)
                 continue
-            tokens = next(found)
             bounds = [*sentence_starts(tokens, limit, count_pieces), len(tokens)]
             sentences = [tokens[first:last] for first, last in pairwise(bounds)]
             counts.append(len(sentences))
             spans = [(sentence[0].start, sentence[-1].end) for sentence in sentences]
             for part, sentence in zip(parts_of(source, spans), sentences, strict=True):
-                yield with_words(part, sentence, sentence[0].start)
+                yield reader.with_words(part, sentence, sentence[0].start)
 
 
 def sentence_starts(

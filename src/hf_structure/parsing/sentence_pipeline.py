@@ -10,7 +10,14 @@ from hf_structure.parsing.assembling import assemble_parse, sentences_of
 from hf_structure.parsing.encoding import SentenceEncoder, skipped_errors
 from hf_structure.parsing.loading import choose_tokenizer
 from hf_structure.parsing.options import MAX_WORDS
-from hf_structure.parsing.parser import check_input, choose_structures, choose_treebank, decode_batch, decoding_options
+from hf_structure.parsing.parser import (
+    check_input,
+    choose_reader,
+    choose_structures,
+    choose_treebank,
+    decode_batch,
+    decoding_options,
+)
 from hf_structure.text.sentences import cleaned, read_plain
 
 
@@ -43,6 +50,7 @@ class SentencePipeline(Pipeline):
         punctuation: str = "attach",
         word_tokenizer: Any = None,
         treebank: str | None = None,
+        language: str | None = None,
         max_words: int = MAX_WORDS,
         skip_long: bool = False,
         skip_empty: bool = False,
@@ -60,8 +68,7 @@ class SentencePipeline(Pipeline):
             treebank_id=choose_treebank(treebank, abilities, name),
         )
         structures = choose_structures(structure or self.structure, abilities, name)
-        read_texts = None if word_tokenizer else abilities.read_texts
-        reader = read_texts(self.model, [treebank] if treebank else []) if read_texts else None
+        reader = choose_reader(self.model, treebank, language, word_tokenizer)
         return (
             {"encode": encode, "reader": reader, "skipped": skipped_errors(skip_long, skip_empty)},
             decoding_options(structures, abilities, name, **decoding),
@@ -71,20 +78,18 @@ class SentencePipeline(Pipeline):
     def preprocess(self, inputs: Any, encode: SentenceEncoder, reader: Any, skipped: tuple) -> dict[str, Any]:
         try:
             source = cleaned(read_plain(inputs))
-            encoded = encode(source if reader is None else reader.add_words(source))
+            return {"encoded": encode(source if reader is None else reader.add_words(source))}
         except skipped:
-            encoded = None
-        return {"encoded": encoded}
+            return {"encoded": None}
 
     def _forward(self, model_inputs: dict[str, Any], **decoding) -> dict[str, Any]:
         encoded = model_inputs["encoded"]  # one sentence, or with batch_size a list
         batch = encoded if isinstance(encoded, list) else [encoded]
-        indices = [index for index, sentence in enumerate(batch) if sentence is not None]
-        if not indices:
+        present = [sentence for sentence in batch if sentence is not None]
+        if not present:
             return {"encoded": encoded}
-        sentences = sentences_of(decode_batch([batch[index] for index in indices], self.model, **decoding))
-        found = dict(zip(indices, sentences, strict=True))
-        decoded = [found.get(index) for index in range(len(batch))]
+        found = iter(sentences_of(decode_batch(present, self.model, **decoding)))
+        decoded = [None if sentence is None else next(found) for sentence in batch]
         return {"encoded": encoded, "decoded": decoded if isinstance(encoded, list) else decoded[0]}
 
     def postprocess(self, model_outputs: dict[str, Any], **options) -> dict[str, Any] | None:

@@ -67,8 +67,8 @@ class Parse(Drawn, Value, TreeOfWords):
         spaces_after (`str`):
             White space between `text` and what follows in a longer text.
         metadata (`Mapping[str, str]`):
-            Comments of CoNLL-U, such as `newdoc id`, `newpar`, `sent_id` and `text`; a comment without `=` has an
-            empty value.
+            Comments of CoNLL-U, such as `newdoc id`, `newpar`, `sent_id`, `language` and `text`; a comment without `=`
+            has an empty value.
         source (`ConlluSentence`, *optional*):
             The original sentence of CoNLL-U input. `to_conllu` returns it with new heads and labels, and with the
             columns that the model predicts; multiword tokens, empty nodes and MISC are kept.
@@ -140,6 +140,17 @@ class Parse(Drawn, Value, TreeOfWords):
                 del values[name]
         return values | ({} if self.source is None else {"source": str(self.source)})
 
+    @property
+    def language(self) -> str | None:
+        """The language of the sentence, in [`metadata`], such as `fr`; None if it is unknown."""
+        return self.metadata.get("language")
+
+    @property
+    def language_probability(self) -> float | None:
+        """The probability of the language, if the model found it."""
+        probability = self.metadata.get("language_probability")
+        return None if probability is None else float(probability)
+
     def initial_tree(self) -> tuple[Sequence[int], Sequence[str] | None]:
         """Heads and labels from which a parser starts. Raises `ValueError` without a dependency tree."""
         if self.dependency is None:
@@ -172,7 +183,7 @@ class Parse(Drawn, Value, TreeOfWords):
         if self.source is not None:
             # Comments of the source stay as they are spelled there.
             original = self.source.metadata
-            added = {key: value for key, value in self.metadata.items() if key not in original}
+            added = {key: value for key, value in self.metadata.items() if original.get(key) != value}
             return str(self._into_source(self.source, probabilities).with_comments({**added, **(metadata or {})}))
         layer = self._layer_of(structure)
         comments = {"text": self._written_text(layer is not None), **self.metadata, **(metadata or {})}

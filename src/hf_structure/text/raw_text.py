@@ -22,12 +22,13 @@ _CLUSTER = regex.compile(r"\X")
 
 
 class RawToken(NamedTuple):
-    """A token of a text, with its words, and the probability that a sentence ends with it."""
+    """A token of a text, with its words, the probability that a sentence ends with it, and scores of languages."""
 
     start: int
     end: int
     words: tuple[str, ...]
     ends_sentence: float
+    languages: np.ndarray  # mean of its characters, (0,) unless languages are told apart
 
 
 class Window(NamedTuple):
@@ -41,10 +42,11 @@ class Window(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """Probabilities of the characters of a paragraph, and the scores of the ways to split tokens by their ends."""
+    """Probabilities and scores of `L` characters; the scores of the ways to split tokens are those at their ends."""
 
-    ends: np.ndarray
-    sentences: np.ndarray
+    ends: np.ndarray  # (L,)
+    sentences: np.ndarray  # (L,)
+    languages: np.ndarray  # (L, languages)
     splits: dict[int, np.ndarray]
 
 
@@ -57,10 +59,12 @@ class RawTextReader:
         settings (`Mapping[str, Any]`): Its settings, with the `dictionary` of a [`CharacterReader`], and the words of
             tokens in `splits`, see [`~hf_structure.algorithms.contractions`].
         treebank_ids (`Sequence[int]`): The treebanks whose habits it follows; of several, their mean.
+        languages (`bool`): It also scores the `languages` of the network.
     """
 
-    def __init__(self, network: Any, settings: Mapping[str, Any], treebank_ids: Sequence[int] = (0,)):
+    def __init__(self, network: Any, settings: Mapping, treebank_ids: Sequence[int] = (0,), languages: bool = False):
         self.network = network
+        self.languages = settings["languages"] if languages else ()
         self.rules = settings["rules"]
         self.splits = settings["splits"]
         self.treebank_ids = treebank_ids
@@ -83,36 +87,51 @@ class RawTextReader:
                 tokens += [token._replace(start=token.start + start, end=token.end + start) for token in next(decoded)]
             yield tokens
 
-    def add_words(self, source: SourceSentence) -> SourceSentence:
-        """Adds its words to a raw text, which is one sentence. A sentence that has words stays as it is."""
-        tokens = next(self([source.text or ""])) if source.is_text else []
-        return with_words(source, tokens) if tokens else source
+    def read(self, sources: Iterable[SourceSentence], line_breaks: str = "end") -> Iterator[list[RawToken]]:
+        """Yields the tokens of raw texts. A sentence with words has tokens only if languages are told apart."""
+        read = [source if source.is_text or self.languages else SourceSentence() for source in sources]
+        return self([source.text or " ".join(source.words or ()) for source in read], line_breaks)
 
-    def _score(self, paragraphs: Sequence[str]) -> list[Scored]:
-        """Scores the characters of paragraphs."""
-        found = [Scored(np.zeros(len(text)), np.zeros(len(text)), {}) for text in paragraphs]
+    def add_words(self, source: SourceSentence) -> SourceSentence:
+        """Adds its words to a raw text, which is one sentence, and its language to any sentence."""
+        return self.with_words(source, next(self.read([source])))
+
+    def with_words(self, source: SourceSentence, tokens: Sequence[RawToken], start: int = 0) -> SourceSentence:
+        """A text with the words of its tokens, whose offsets count from `start` characters before it, and language."""
+        if self.languages and tokens:
+            source = replace(source, metadata=source.metadata | self.language_of(tokens))
+        return _with_words(source, tokens, start) if tokens and source.is_text else source
+
+    def language_of(self, tokens: Sequence[RawToken]) -> dict[str, str]:
+        """The likeliest language of a sentence with these tokens, and its probability, as comments."""
+        scores = mean_scores(tokens)
+        probability = 1 / np.exp(scores - scores.max()).sum()  # of the best
+        return {"language": self.languages[scores.argmax()], "language_probability": f"{probability:.4g}"}
+
+    def _score(self, paragraphs: Sequence[str]) -> Iterator[Scored]:
+        """Yields the scores of each paragraph as soon as all its characters have been read."""
         # Whole, as a window's edge must not change what a dictionary finds.
         encoded = list(map(self.characters, paragraphs))
+        parts: list[Sequence[np.ndarray]] = []
+        splits: dict[int, np.ndarray] = {}
         for group in _rows(_windows(map(len, paragraphs), self.network.reach), self.network.gap):
             offset = 0
-            parts = [[part[each.start : each.end] for part in encoded[each.paragraph]] for each in group]
-            ends, sentences, splits = self._score_row(parts)
+            row = self._score_row(
+                [[part[each.start : each.end] for part in encoded[each.paragraph]] for each in group]
+            )
             for window in group:
-                scored = found[window.paragraph]
                 shift = offset - window.start
-                trusted = slice(window.first, window.last)
-                scored.ends[trusted] = ends[window.first + shift : window.last + shift]
-                scored.sentences[trusted] = sentences[window.first + shift : window.last + shift]
-                for index in range(window.first, window.last):
-                    if index + shift in splits:
-                        scored.splits[index] = splits[index + shift]
+                trusted = range(window.first + shift, window.last + shift)
+                parts.append([values[trusted.start : trusted.stop] for values in row[:-1]])
+                splits |= {index - shift: row.splits[index] for index in trusted if index in row.splits}
+                if window.last == len(paragraphs[window.paragraph]):
+                    yield Scored._make([*map(np.concatenate, zip(*parts, strict=True)), splits])
+                    parts = []
+                    splits = {}
                 offset += window.end - window.start + self.network.gap
-        return found
 
     @torch.no_grad()
-    def _score_row(
-        self, parts: Sequence[Sequence[np.ndarray]]
-    ) -> tuple[np.ndarray, np.ndarray, dict[int, np.ndarray]]:
+    def _score_row(self, parts: Sequence[Sequence[np.ndarray]]) -> Scored:
         """Scores encoded texts in one row, with gaps between them."""
         gap = [np.zeros((self.network.gap, width), dtype=np.int64) for width in (3, NUM_MATCHES, 1)]
         columns: list[list[np.ndarray]] = [[], [], []]
@@ -130,7 +149,9 @@ class RawTextReader:
         splits = self.network.splits(scores.hidden_states[0, positions]).float().cpu().numpy()
         is_split = splits.argmax(1) > 0
         chosen = dict(zip(positions[torch.from_numpy(is_split).to(device)].tolist(), splits[is_split], strict=True))
-        return ends.cpu().numpy(), scores.sentences[0].float().sigmoid().cpu().numpy(), chosen
+        languages = self.network.languages(scores.hidden_states[0]) if self.languages else ends.new_zeros(len(ends), 0)
+        found = (ends, scores.sentences[0].float().sigmoid(), languages.float())
+        return Scored._make([*(values.cpu().numpy() for values in found), chosen])
 
     def _decode(self, indices: Sequence[int], read: str, scored: Scored) -> list[RawToken]:
         """The tokens of a paragraph, of which the network has read the characters at these indices."""
@@ -142,7 +163,8 @@ class RawTextReader:
             words = self._words(read[start : end + 1], scored.splits.get(end))
             is_last = end + 1 == len(read)
             ends_sentence = 1.0 if is_last else float(scored.sentences[end])
-            tokens.append(RawToken(indices[start], indices[end] + 1, words, ends_sentence))
+            languages = scored.languages[start : end + 1].mean(0)
+            tokens.append(RawToken(indices[start], indices[end] + 1, words, ends_sentence, languages))
             start = end + 1
         return tokens
 
@@ -187,8 +209,13 @@ class RawTextReader:
         return (token,)
 
 
-def with_words(source: SourceSentence, tokens: Sequence[RawToken], start: int = 0) -> SourceSentence:
-    """A text with the words of its tokens, whose offsets count from `start` characters before it."""
+def mean_scores(tokens: Sequence[RawToken]) -> np.ndarray:
+    """The scores of languages of a sentence: the mean over the characters of its tokens."""
+    lengths = [token.end - token.start for token in tokens]
+    return np.average([token.languages for token in tokens], axis=0, weights=lengths)
+
+
+def _with_words(source: SourceSentence, tokens: Sequence[RawToken], start: int) -> SourceSentence:
     words: list[str] = []
     word_spans: list[tuple[int, int]] = []
     multiword_tokens = []

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -193,7 +193,6 @@ class RNGTransformerConfig(EncoderConfig):
             read_beside=self.read_forms if self.num_form_buckets else None,
             segments=self.num_segmentation_layers > 0,
             read_texts=raw_text_reader if self.segmenter else None,
-            text_treebanks=tuple((self.segmenter or {}).get("treebanks", ())),
             reads="pieces",
             max_words=self.max_words,
             max_tokens=self.max_pieces,
@@ -292,15 +291,27 @@ def numbered(values: tuple[str, ...]) -> Mapping[int, str]:
     return dict(enumerate(values))
 
 
-def raw_text_reader(model: Any, treebanks: Sequence[str]) -> Callable:
-    """The reader of raw text of a parser with a segmenter, with the habits of these treebanks, or of any."""
+def raw_text_reader(model: Any, treebank: str | None, language: str | None) -> Any:
+    """
+    The reader of raw text of a parser with a segmenter, with the habits of a treebank, or of all of a language, or of
+    any; `auto` finds the language of each sentence. Raises `ValueError` for a language of none, and if it finds none.
+    """
     from hf_structure.text.raw_text import RawTextReader
 
     settings = model.config.segmenter
-    names = settings["treebanks"]
-    # The parser may have learned others since.
-    numbers = [names.index(name) for name in treebanks if name in names]
-    return RawTextReader(model.character_segmenter, settings, numbers or [0])
+    codes = [name.partition("_")[0] for name in settings["treebanks"]]
+    numbers = []
+    if language == "auto":
+        if "languages" not in settings:
+            raise ValueError("this model tells no languages apart: add them by train_segmenter.py --languages_only")
+    elif treebank is not None:
+        # The parser may have learned others since.
+        numbers = [number for number, name in enumerate(settings["treebanks"]) if name == treebank]
+    elif language is not None:
+        numbers = [number for number, code in enumerate(codes) if code == language and number]
+        if not numbers:
+            raise ValueError(f"language must be one of {', '.join(sorted(set(codes[1:])))}, not {language!r}")
+    return RawTextReader(model.character_segmenter, settings, numbers or [0], language == "auto")
 
 
 def with_files(settings: dict[str, Any], folder: Any, revision: str | None = None) -> dict[str, Any]:
