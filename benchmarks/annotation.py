@@ -2,17 +2,19 @@
 Annotation of corpora: efficiency of engines, memory over time, and the cost of ten billion words.
 
     python benchmarks/annotation.py open_text/train-web.txt.xz --models rngt-en-fast:int8
-    python benchmarks/annotation.py open_text/train-web.txt.xz --measure memory --words 200000 2000000 20000000
+    python benchmarks/annotation.py open_text/train-*.txt.xz --measure memory --models udgn-en \
+        --words 200000 2000000 20000000
     python benchmarks/annotation.py open_text/train-web.txt.xz --measure cost --models rngt-en-fast rngt-en-fast:int8
 
-A row is the text of `--lines` lines of the file, from which the parser finds the sentences. `NAME:DTYPE` is a model in
-another precision. Every process has one thread of torch.
+A row is the text of `--lines` lines of the files, from which the parser finds the sentences. `NAME:DTYPE` is a model
+in another precision. Every process has one thread of torch.
 
 `engines`: words per processor second of a worker, and per second of the clock, from the end of its first batch, so
 that starting and loading do not count; in one process and in two. The baseline (a) is `parse` on a list of all rows.
 On a busy machine, compare the processor seconds.
 
-`memory`: resident memory of a process that annotates batch after batch, when it has parsed `--words` words.
+`memory`: resident memory of a process that annotates batch after batch of the whole files, again and again, when it
+has parsed `--words` words. Each figure is also printed as soon as it is known.
 
 `cost`: core hours of ten billion words by the speed of (a), and the bytes by what the rows take: Parquet with zstd, as
 CoNLL-U, and that with gzip; files hold `--file_words` words each.
@@ -28,7 +30,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
-from itertools import cycle, islice
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
 
@@ -199,23 +201,23 @@ def measure_engines(rows: list[str], options: argparse.Namespace, model: str) ->
     return table(model, head, names, cells)
 
 
-def resident(rows: list[str], options: argparse.Namespace, model: str) -> list[float]:
+def resident(options: argparse.Namespace, model: str) -> list[float]:
     """MiB in memory after each number of words."""
     torch.set_num_threads(1)
     annotator = Annotator(**arguments_of(model))
-    marks = []
+    texts = chain.from_iterable(texts_of(options.files, options.lines) for _ in count())
+    marks: list[float] = []
     words = 0
-    for texts in batches_of(cycle(rows), options.batch):
-        words += words_of(annotator({"text": texts}))
-        while words >= options.words[len(marks)]:
+    while len(marks) < len(options.words):
+        words += words_of(annotator({"text": list(islice(texts, options.batch))}))
+        while len(marks) < len(options.words) and words >= options.words[len(marks)]:
             marks.append(int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / MIB)
-            if len(marks) == len(options.words):
-                return marks
+            print(f"{model}, {words:,} words: {marks[-1]:,.0f} MiB", file=sys.stderr, flush=True)
     return marks
 
 
-def measure_memory(rows: list[str], options: argparse.Namespace, model: str) -> str:
-    marks = in_a_new_process(resident, rows, options, model)
+def measure_memory(options: argparse.Namespace, model: str) -> str:
+    marks = in_a_new_process(resident, options, model)
     return table(
         f"{model}, words", ["MiB"], [f"{words:,}" for words in options.words], [[f"{mib:,.0f}"] for mib in marks]
     )
@@ -247,16 +249,17 @@ def measure_cost(rows: list[str], options: argparse.Namespace) -> str:
     return table("ten billion words", head, options.models, cells)
 
 
-def texts_of(path: str, lines: int, count: int) -> list[str]:
-    """The first texts of a file, of some lines each."""
-    with open_input(path) as file:
-        found = [line.decode().strip() for line in islice(file, lines * count)]
-    return [" ".join(part) for part in batches_of(found, lines)]
+def texts_of(paths: list[str], lines: int) -> Iterator[str]:
+    """The texts of files, of some lines each."""
+    for path in paths:
+        with open_input(path) as file:
+            for part in batches_of((line.decode().strip() for line in file), lines):
+                yield " ".join(part)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", help="text, a sentence on each line")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="text, a sentence on each line")
     parser.add_argument("--models", nargs="+", default=["rngt-en-fast:int8"], metavar="NAME[:DTYPE]")
     kinds = ("engines", "memory", "cost")
     parser.add_argument("--measure", nargs="+", choices=kinds, default=["engines", "cost"])
@@ -268,13 +271,13 @@ def main() -> None:
     parser.add_argument("--words", type=int, nargs="+", default=[200_000, 2_000_000], help="marks, ascending")
     parser.add_argument("--file_words", type=int, default=10_000_000, help="words of a file of the output")
     options = parser.parse_args()
-    rows = texts_of(options.file, options.lines, options.rows)
+    rows = list(islice(texts_of(options.files, options.lines), options.rows))
     print(f"{len(rows)} texts; torch {torch.__version__}, 1 thread, load {os.getloadavg()[0]:.1f}\n")
     for model in options.models:
         if "engines" in options.measure:
             print(measure_engines(rows, options, model))
         if "memory" in options.measure:
-            print(measure_memory(rows, options, model))
+            print(measure_memory(options, model))
     if "cost" in options.measure:
         print(measure_cost(rows, options))
 

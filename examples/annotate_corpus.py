@@ -182,15 +182,26 @@ def suffix_of(options: argparse.Namespace) -> str:
     return suffix
 
 
+def shard_of_task() -> str:
+    """I/N of this task of a Slurm array. Raises `ValueError` outside of an array, and if its numbers have gaps."""
+    values = [os.environ.get(f"SLURM_ARRAY_TASK_{name}") for name in ("ID", "MIN", "MAX", "COUNT")]
+    if None in values:
+        raise ValueError("--shard array is for the tasks of a Slurm array (sbatch --array): give --shard I/N")
+    index, first, last, count = map(int, values)
+    if last - first + 1 != count:
+        raise ValueError(
+            f"--shard array: the {count} tasks of this array have numbers from {first} to {last}: submit it without "
+            f"gaps, such as with sbatch --array=0-{count - 1}"
+        )
+    return f"{index - first}/{count}"
+
+
 def shard_of(options: argparse.Namespace) -> tuple[int, int] | None:
     """Index and number of the shards, None if parts are claimed. Raises `ValueError` for impossible ones."""
     given = options.shard
     variables = os.environ
     if given == "array":
-        if "SLURM_ARRAY_TASK_ID" not in variables:
-            raise ValueError("--shard array is for the tasks of a Slurm array (sbatch --array): give --shard I/N")
-        index = int(variables["SLURM_ARRAY_TASK_ID"]) - int(variables.get("SLURM_ARRAY_TASK_MIN", 0))
-        given = f"{index}/{variables['SLURM_ARRAY_TASK_COUNT']}"
+        given = shard_of_task()
     elif given is None and int(variables.get("WORLD_SIZE", 1)) > 1:
         given = f"{variables.get('RANK', 0)}/{variables['WORLD_SIZE']}"
     if given is None:
@@ -407,7 +418,8 @@ def main() -> None:
     parts = range(index, folder.count, step)
     if folder.count and not parts:
         print(
-            f"none of the {folder.count:,} parts of the input is for shard {index}/{step} (no compressed file is cut)"
+            f"none of the {folder.count:,} parts of the input is for shard {index}/{step}: a part has 256 KB or more, "
+            "and compressed files are not cut"
         )
         return
     with writing_to(options.output):

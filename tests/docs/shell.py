@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from documents import Block
 
-LAUNCHERS = ("accelerate", "python", "torchrun")
+LAUNCHERS = ("accelerate", "python", "torchrun", "uv")
 MODULE = " -m hf_structure "  # the command, where a launcher starts it
 SCRIPT = re.compile(r"examples/(papers/)?\w+\.py")
 LOOP = re.compile(r"for (\w+) in ([^;]+);\s*do\s(.*)[;\n]\s*done", re.DOTALL)

@@ -13,11 +13,13 @@ from dataclasses import replace
 from fnmatch import fnmatch
 from importlib.util import find_spec
 from itertools import chain
+from pathlib import Path
 
 import pytest
 from documents import DOCUMENTS, Block, blocks
 from execution import check, run
 from provided import FILES, MODELS
+from running import run_file
 from shell import Command, commands
 
 SHELL = ("", "bash", "console")
@@ -43,6 +45,7 @@ PYTHON_NOT_RUN = {  # by a piece of the block
     "spark.read.parquet": "needs a session of Spark",
 }
 ENGINES = ("dask", "datatrove", "joblib", "ray", "sentence_transformers")  # their blocks run where they are installed
+STARTS_PROCESSES = re.compile(r"\b(num_proc|num_workers|n_jobs|workers)=")
 PROGRAMS_NOT_RUN = {
     "curl": "asks a server; tests/integrations does",
     "make": "makes an environment",
@@ -152,6 +155,19 @@ def test_document_runs(document, work, monkeypatch, capsys):
         elif python_reason(block) is None:
             run_python(block)
         capsys.readouterr()
+
+
+SCRIPTS = [block for found in PYTHON.values() for block in found if STARTS_PROCESSES.search(block.code)]
+
+
+@pytest.mark.slow  # imports transformers anew in every process: 20 s and more
+@pytest.mark.parametrize("block", SCRIPTS, ids=lambda block: block.place)
+def test_blocks_that_start_processes_run_as_scripts(block, work):
+    """A new process imports the script that has started it."""
+    if why := python_reason(block):
+        pytest.skip(why)
+    Path("script.py").write_text(block.code)
+    run_file(Path("script.py"), 300)
 
 
 @pytest.mark.slow

@@ -67,8 +67,17 @@ def fork() -> int:
 
 def run_code(code: str, seconds: float) -> None:
     """Runs Python code in a new process, which may start others; all are killed after some seconds."""
+    _run_python(seconds, "-c", code)
+
+
+def run_file(file: Path, seconds: float) -> None:
+    """Runs a script as [`run_code`] runs code."""
+    _run_python(seconds, str(file))
+
+
+def _run_python(seconds: float, *arguments: str) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "2"}
-    process = subprocess.Popen([sys.executable, "-c", code], env=environment, start_new_session=True)
+    process = subprocess.Popen([sys.executable, *arguments], env=environment, start_new_session=True)
     try:
         assert process.wait(seconds) == 0
     finally:  # what hangs are its own processes

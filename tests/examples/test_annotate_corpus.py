@@ -541,7 +541,7 @@ def test_shards(run, corpus, tmp_path, structformer, small_parts, expected, addr
     printed = capsys.readouterr().out
     assert "silver/: 1 of 3 parts are complete" in printed
     assert "silver/: 2 of 3 parts are complete" in printed
-    assert "none of the 3 parts of the input is for shard 3/4" in printed
+    assert "none of the 3 parts of the input is for shard 3/4: a part has 256 KB or more" in printed
     run(f"{root}/dev.txt", *options(structformer, f"{root}/silver/", "--shard", "1/4"))
     assert "silver/: 20 sentences, 153 words" in capsys.readouterr().out
     if address == "memory://":
@@ -741,12 +741,15 @@ def test_shards_of_an_array_and_of_launched_processes(script, monkeypatch):
     assert shard_of(none) is None
     with pytest.raises(ValueError, match="--shard array is for the tasks of a Slurm array"):
         shard_of(array)
-    for name, value in (("ID", "7"), ("MIN", "5"), ("COUNT", "4")):
+    for name, value in (("ID", "7"), ("MIN", "5"), ("MAX", "8")):
         monkeypatch.setenv(f"SLURM_ARRAY_TASK_{name}", value)
+    with pytest.raises(ValueError, match="--shard array is for the tasks of a Slurm array"):
+        shard_of(array)
+    monkeypatch.setenv("SLURM_ARRAY_TASK_COUNT", "4")
     assert shard_of(array) == (2, 4)
     assert shard_of(none) is None  # tasks claim parts
-    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "10")  # --array=5,7,9,10
-    with pytest.raises(ValueError, match="--shard 5/4: give I/N"):
+    monkeypatch.setenv("SLURM_ARRAY_TASK_MAX", "10")  # --array=5,7,9,10: every task refuses
+    with pytest.raises(ValueError, match=r"the 4 tasks of this array have numbers from 5 to 10: .* --array=0-3$"):
         shard_of(array)
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "1")

@@ -424,9 +424,18 @@ def test_model_with_weights_on_disk(any_folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "given", "kept"), [("bfloat16", "", "8192"), ("bfloat16", "5", "5"), (None, "", "8192")]
+    ("dtype", "given", "kept"),
+    [
+        ("bfloat16", "", "8192"),
+        ("float16", "", "8192"),
+        ("bfloat16", "5", "5"),
+        (None, "", None),
+        ("float64", "", None),
+        ("int8", "", None),
+    ],
 )
 def test_kernels_of_half_precision_are_kept(folder, dtype, given, kept, monkeypatch):
+    """Those of other precisions would fill the memory, and save no time."""
     name = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
     monkeypatch.setenv(name, given)  # so that it is restored
     if not given:

@@ -40,7 +40,7 @@ CAUSAL = (AutoModelForCausalLM, "causal language model")  # the class that loads
 MASKED = (AutoModelForMaskedLM, "masked language model")
 # oneDNN computes half precision on a CPU with a kernel for each shape of a batch. It caches 1,024 of them, too few for
 # batches of all lengths, and compiling one again takes longer than running it. It reads this setting once, before its
-# first kernel: so the first model on a CPU sets it, whatever its precision.
+# first kernel. Other precisions do without: they gain no time, and 8,192 kernels of an LSTM take more than a gigabyte.
 KERNELS = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8192")
 WordTokenizer = str | Callable[[str], list[str]]
 Tokenizer = str | Callable[[str], Sequence[Token]]  # may return tokens of several words
@@ -262,7 +262,7 @@ def _load(
     model = _move(model, device).eval()
     if is_int8:
         quantize(model)
-    if model.device.type == "cpu":
+    if model.device.type == "cpu" and stored.itemsize < 4:
         os.environ.setdefault(*KERNELS)
     return model, read_tokenizer(folder, purpose, trust_remote_code)
 
