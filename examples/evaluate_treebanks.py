@@ -12,7 +12,8 @@ of each sentence. `--words` scores only tokens, words and sentences, without par
     python examples/evaluate_treebanks.py ud --model model_cards/rngt-multilingual --words --tell_treebank \\
         --published benchmarks/udpipe-2.17.tsv --output words.md
 
-`--published` names a table of the scores of another parser, which are put behind those of the same name.
+`--published` names a table of the scores of another parser, which are put behind those of the same name:
+`benchmarks/udpipe-2.17.tsv` (raw text) and `udpipe-2.17-words.tsv` (given words) are UDPipe 2's.
 
 The table holds the scores of the CoNLL 2018 shared task, in per cent (relations without subtypes, universal features),
 over all words, including punctuation; UPOS, features and lemmas if the parser predicts them. `train` is the number of
@@ -24,6 +25,7 @@ depends on the one before it, without tags; the number of these sentences is pri
 import argparse
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice, pairwise
 from statistics import fmean
 from typing import Any
@@ -43,6 +45,7 @@ from hf_structure.text.conllu import ConlluError, ConlluSentence, ConlluToken, r
 from hf_structure.text.documents import read_columns
 from hf_structure.text.files import new_file
 from hf_structure.text.running import running_text, text_sentence
+from hf_structure.text.sentences import clean_text
 from hf_structure.text.words import numbered_blocks
 
 SEGMENTATION = ("Tokens", "Sentences", "Words")
@@ -65,6 +68,12 @@ def text_of(sentence: ConlluSentence, path: str) -> str:
     if "text" not in sentence.metadata:
         raise ConlluError("a sentence without '# text', which --raw reads", path, sentence.line)
     return sentence.metadata["text"]
+
+
+def without_controls(sentence: ConlluSentence) -> ConlluSentence:
+    """A gold sentence without the control characters that parsers drop from text."""
+    tokens = [replace(token, form=clean_text(token.form)) for token in sentence.tokens]
+    return ConlluSentence(sentence.comments, tokens)
 
 
 def as_chain(sentence: ConlluSentence) -> ConlluSentence:
@@ -108,6 +117,7 @@ def score(
     if args.words:
         return conll18_scores(list(read_words(gold, model, treebank)), gold), 0
     if args.raw and abilities.read_texts and not args.word_tokenizer:
+        gold = list(map(without_controls, gold))
         text = running_text(list(map(text_sentence, gold)))
         found = parse([text], model, tokenizer=tokenizer, treebank=treebank, sentences="model")[0]
         return conll18_scores(list(read_conllu(found.to_conllu().splitlines(keepends=True))), gold), 0

@@ -1,8 +1,10 @@
 """The parser of many languages, on sentences of fourteen scripts that were written for this test."""
 
+import io
 from pathlib import Path
 
 import pytest
+from udtools.validator import Validator
 
 import hf_structure
 from hf_structure.parsing.loading import load_parser
@@ -30,7 +32,7 @@ SENTENCES = {
     "Devanagari": ("मांजर बागेत झोपते .", [3, 3, 0, 3], "nsubj obl root punct"),
     "Tamil": ("பூனை தோட்டத்தில் தூங்குகிறது .", [3, 3, 0, 3], "nsubj obl root punct"),
     "Telugu": ("పిల్లి పాలు తాగింది .", [3, 3, 0, 3], "nsubj obj root punct"),
-    "Hangul": ("나는 고양이를 보았다 .", [3, 3, 0, 3], "nsubj obj root punct"),
+    "Hangul": ("내가 고양이를 보았다 .", [3, 3, 0, 3], "nsubj obj root punct"),
     "Ethiopic": ("ልጁ መጽሐፍ አነበበ ።", [3, 3, 0, 3], "nsubj obj root punct"),
     "Hebrew": ("החתול ישן .", [2, 0, 2], "nsubj root punct"),
     "Han": (
@@ -64,11 +66,59 @@ def test_raw_text():
     assert [word.head for word in parsed] == heads
 
 
+@pytest.mark.parametrize(
+    ("text", "lemmas"),
+    [
+        ("Olemme menossa kaupunkiin.", "olla mennä kaupunki ."),
+        ("Hier, nous sommes allés au parc.", "hier , nous être aller à le parc ."),
+        ("The cats were sleeping.", "the cat be sleep ."),
+    ],
+)
+def test_lemmas(text, lemmas):
+    assert [word.lemma for word in hf_structure.parse(text, model=str(FOLDER))] == lemmas.split()
+
+
+# The number of sentences in each text, which was written for this test, too.
+RAW = {
+    "zh": ("昨天下午我和朋友去了河边的小公园。那里有很多孩子在放风筝。", 2),
+    "ja": ("昨日の午後、友達と川のそばの公園へ行きました。木の下でお茶を飲みました。", 2),
+    "th": ("เมื่อวานนี้ฉันไปเดินเล่นที่สวนสาธารณะกับเพื่อน", 1),
+    "he": ("אתמול הלכתי עם חברה לפארק הקטן שליד הנהר. הילדים שיחקו שם.", 2),
+    "fr": ("Hier, je suis allé au parc près du fleuve. Nous avons bu du thé à l'ombre d'un arbre.", 2),
+    "de": ("Gestern war ich mit einer Freundin im Park am Fluss. Wir saßen zum Teetrinken unter einem Baum.", 2),
+    "tr": ("Dün arkadaşımla nehrin kenarındaki küçük parka gittim. Ağacın altında çay içtik.", 2),
+    "fi": ("Eilen kävin ystäväni kanssa pienessä puistossa. Me joimme teetä puun alla.", 2),
+    "el": ("Χθες πήγα με μια φίλη στο μικρό πάρκο δίπλα στο ποτάμι. Εκεί έπαιζαν πολλά παιδιά.", 2),
+    "vi": ("Chiều hôm qua tôi cùng một người bạn ra công viên nhỏ bên bờ sông. Chúng tôi ngồi uống trà.", 2),
+}
+
+
+@pytest.fixture(scope="module")
+def paragraphs(parser):
+    model, tokenizer = parser
+    texts = [text for text, _ in RAW.values()]
+    options = {"sentences": "auto", "language": "auto"}
+    return dict(zip(RAW, hf_structure.parse(texts, model, tokenizer=tokenizer, **options), strict=True))
+
+
+@pytest.mark.parametrize("language", RAW)
+def test_paragraphs_become_complete_annotation(paragraphs, language):
+    text, sentences = RAW[language]
+    parses = paragraphs[language]
+    assert len(parses) == sentences
+    assert [text[parse.start : parse.start + len(parse.text)] for parse in parses] == [parse.text for parse in parses]
+    assert "".join("".join(parse.text.split()) for parse in parses) == "".join(text.split())
+    assert parses[0].language == language
+    validator = Validator(lang="ud", level=2, output=None)
+    assert not list(validator.validate_file_handle(io.StringIO(parses.to_conllu())).error_tracker)
+    assert all(word.lemma and word.upos for parse in parses for word in parse)
+
+
 def test_joiner_is_no_unknown_piece(parser):
     _, tokenizer = parser
     assert tokenizer.unk_token_id not in tokenizer("گربه‌ها می‌خوابند")["input_ids"]
 
 
 def test_half_as_large_as_float32(parser):
-    assert sum(file.stat().st_size for file in FOLDER.iterdir()) <= 95e6
+    assert sum(file.stat().st_size for file in FOLDER.iterdir()) <= 98e6
     assert parser[0].dtype.itemsize == 4

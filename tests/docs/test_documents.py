@@ -36,7 +36,6 @@ PYTHON_NOT_RUN = {  # by a piece of the block
     'model.push_to_hub("org/': "publishes; tests/hub does that with a Hub of its own",
     'model="org/': "names on the Hub; tests/hub loads such",
     'model="runs/ar"': "a model that the page trains",
-    'model="runs/multilingual-raw"': "a model that the page trains",
     "trainer_state.json": "the logs of runs that the page trains",
     'read_conllu("ar_pud.conllu")': "a treebank of Arabic",
     '"de_gsd-ud-dev.conllu"': "treebanks of German and Chinese",
