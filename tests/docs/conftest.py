@@ -34,9 +34,10 @@ def provided_files(tmp_path_factory, request) -> Path:
 
 @pytest.fixture
 def work(provided_files, tmp_path, monkeypatch) -> Path:
-    """A working folder with a copy of them, and the scripts of the repository."""
+    """A working folder with a copy of them, and the scripts and further models of the repository."""
     folder = tmp_path / "work"
     shutil.copytree(provided_files, folder)
-    os.symlink(ROOT / "examples", folder / "examples")
+    for name in ("examples", "model_cards"):
+        os.symlink(ROOT / name, folder / name)
     monkeypatch.chdir(folder)
     return folder

@@ -29,7 +29,7 @@ NOT_TRAINED = {  # of these, by a regular expression
     "--dataset_name": "a data set of the Hub",
     "bllip|ptb-sd": "data that is not free",
     "part-": "a corpus of many files",
-    "model_cards/rngt-multilingual |runs/ud-50 ": "goes on with a model of other labels than the small files have",
+    "path (model_cards/rngt-multilingual|runs/multilingual|runs/ud-50) ": "has other labels than the small files",
 }
 FEW_STEPS = ("--max_steps", "2", "--use_cpu", "--report_to", "none")
 PYTHON_NOT_RUN = {  # by a piece of the block
