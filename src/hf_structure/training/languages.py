@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from hf_structure.modules.character_segmenter import CharacterSegmenter
 from hf_structure.text.raw_text import RawTextReader, mean_scores
 
 DECAY = 1e-5  # of squared weights, over standardised states
@@ -33,8 +32,11 @@ def draw_texts(treebanks: Mapping[str, Sequence[str]], most: int, seed: int) -> 
     }
 
 
-def mean_states(network: CharacterSegmenter, settings: Mapping[str, Any], texts: Sequence[str]) -> torch.Tensor:
-    """The mean hidden state of the characters of each text, `(n, D)`, as the reader of raw text averages scores."""
+def mean_states(network: Any, settings: Mapping[str, Any], texts: Sequence[str]) -> torch.Tensor:
+    """
+    The mean hidden state of the characters of each text, `(n, D)`, as the reader of raw text averages scores. `network`
+    is a [`~hf_structure.modules.character_segmenter.CharacterSegmenter`] with these settings.
+    """
     probe = copy.deepcopy(network).eval()
     # Its scores are the states themselves.
     probe.languages = nn.Identity()
