@@ -34,8 +34,8 @@ def draw_texts(treebanks: Mapping[str, Sequence[str]], most: int, seed: int) -> 
 
 def mean_states(network: Any, settings: Mapping[str, Any], texts: Sequence[str]) -> torch.Tensor:
     """
-    The mean hidden state of the characters of each text, `(n, D)`, as the reader of raw text averages scores. `network`
-    is a [`~hf_structure.modules.character_segmenter.CharacterSegmenter`] with these settings.
+    The mean hidden state of the characters of each text, `(n, D)`, as the reader of raw text averages scores. The
+    network is a [`~hf_structure.modules.character_segmenter.CharacterSegmenter`] with these settings.
     """
     probe = copy.deepcopy(network).eval()
     # Its scores are the states themselves.
