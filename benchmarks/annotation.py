@@ -208,11 +208,11 @@ def resident(options: argparse.Namespace, model: str) -> list[float]:
     texts = chain.from_iterable(texts_of(options.files, options.lines) for _ in count())
     marks: list[float] = []
     words = 0
-    while len(marks) < len(options.words):
-        words += words_of(annotator({"text": list(islice(texts, options.batch))}))
-        while len(marks) < len(options.words) and words >= options.words[len(marks)]:
-            marks.append(int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / MIB)
-            print(f"{model}, {words:,} words: {marks[-1]:,.0f} MiB", file=sys.stderr, flush=True)
+    for mark in options.words:
+        while words < mark:
+            words += words_of(annotator({"text": list(islice(texts, options.batch))}))
+        marks.append(int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / MIB)
+        print(f"{model}, {words:,} words: {marks[-1]:,.0f} MiB", file=sys.stderr, flush=True)
     return marks
 
 

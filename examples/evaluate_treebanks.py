@@ -71,9 +71,8 @@ def text_of(sentence: ConlluSentence, path: str) -> str:
 
 
 def without_controls(sentence: ConlluSentence) -> ConlluSentence:
-    """A gold sentence without the control characters that parsers drop from text."""
-    tokens = [replace(token, form=clean_text(token.form)) for token in sentence.tokens]
-    return ConlluSentence(sentence.comments, tokens)
+    """A gold sentence with spaces for control characters, as parsers read raw text."""
+    return replace(sentence, tokens=[replace(token, form=clean_text(token.form)) for token in sentence.tokens])
 
 
 def as_chain(sentence: ConlluSentence) -> ConlluSentence:
@@ -116,8 +115,9 @@ def score(
         treebank = None
     if args.words:
         return conll18_scores(list(read_words(gold, model, treebank)), gold), 0
-    if args.raw and abilities.read_texts and not args.word_tokenizer:
+    if args.raw:
         gold = list(map(without_controls, gold))
+    if args.raw and abilities.read_texts and not args.word_tokenizer:
         text = running_text(list(map(text_sentence, gold)))
         found = parse([text], model, tokenizer=tokenizer, treebank=treebank, sentences="model")[0]
         return conll18_scores(list(read_conllu(found.to_conllu().splitlines(keepends=True))), gold), 0

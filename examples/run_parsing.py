@@ -77,7 +77,7 @@ from hf_structure.training.parsing.rows import predicted_columns, to_rows, witho
 from hf_structure.training.parsing.running_text import read_running_text
 from hf_structure.training.parsing.sentences import lexicon_of, read_trees, with_constituents, with_initial_trees
 from hf_structure.training.parsing.teaching import load_teacher, with_teacher
-from hf_structure.training.parsing.treebank_names import find_files, name_treebanks, treebank_settings
+from hf_structure.training.parsing.treebank_names import are_equal, find_files, name_treebanks, treebank_settings
 from hf_structure.training.parsing.typed_text import read_shares, with_typed_copies
 from hf_structure.training.scripts import begin, callbacks, run, train_and_evaluate
 from hf_structure.training.trainers.parsing import ParsingTrainer
@@ -168,9 +168,8 @@ def main() -> None:
     if not model_args.model_name_or_path:
         settings = treebank_settings(model_args.model_type, data_args, treebanks["train"]) | settings
     if model_args.use_lexicon:
-        # Of a folder's treebanks, none is the one whose habits the parser follows.
-        are_equal = bool(treebanks["train"]) and not data_args.treebanks
-        settings = lexicon_of(files["train"], columns_of(model_args), are_equal) | settings
+        equal = are_equal(data_args, treebanks["train"])
+        settings = lexicon_of(files["train"], columns_of(model_args), equal) | settings
     tokenizer = load_tokenizer(model_args, trees.get("train"))
     model = load_model(model_args, settings, tokenizer, trees.get("train"))
     # Saved with the tokenizer, for tools that truncate by it.

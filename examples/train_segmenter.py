@@ -73,8 +73,10 @@ class SegmenterArguments:
         default_factory=lambda: [1, 2, 4, 8, 16, 32, 1], metadata={"help": "distances that the layers read over"}
     )
     dropout: float = field(default=0.1, metadata={"help": "dropout in the layers"})
-    languages_only: bool = field(default=False, metadata={"help": "teach languages to the network of the parser"})
-    language_sentences: int = field(default=400, metadata={"help": "sentences of a language that teach it"})
+    languages_only: bool = field(
+        default=False, metadata={"help": "only teach the network of the parser to tell languages apart"}
+    )
+    language_sentences: int = field(default=400, metadata={"help": "most sentences to learn a language from"})
 
 
 def read_treebanks(files: list[str]) -> dict[str, list[TextSentence]]:
@@ -203,7 +205,7 @@ def add_languages(
 
 
 def report_languages(network: CharacterSegmenter, settings: dict, texts: dict[str, list[str]]) -> str:
-    """Says of how many sentences the network finds the language."""
+    """Reports how often the network finds the language of a sentence."""
     reader = RawTextReader(network, settings, languages=True)
     pairs = [(name, text) for name in texts for text in texts[name]]
     found = [reader.language_of(tokens)["language"] for tokens in reader([text for _, text in pairs])]

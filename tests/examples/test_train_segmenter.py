@@ -83,12 +83,15 @@ def test_table_of_running_text(trained, treebanks, tmp_path):
     assert row.startswith("| aa_one | 40 | 100.0 | 100.0 |")
 
 
-def test_running_text_with_control_characters(trained, tmp_path):
+@pytest.mark.parametrize("tokenizer", [[], ["--word_tokenizer", "spaces"]], ids=["network", "spaces"])
+def test_running_text_with_control_characters(trained, tmp_path, tokenizer):
     """Parsers read them as spaces, as must what they are compared with."""
     sentence = made_sentence(random.Random(1))
     sentence.tokens[1].form = "hu\x93nd"
+    text = " ".join(token.form for token in sentence.tokens if not token.is_word or token.id not in ("4", "5"))
+    sentence.comments.append(f"# text = {text.replace(' .', '.')}")
     (tmp_path / "aa_one-ud-test.conllu").write_text(str(sentence), "utf-8")
-    options = ["--raw", "--model", str(trained), "--output", str(tmp_path / "table.md")]
+    options = ["--raw", "--model", str(trained), "--output", str(tmp_path / "table.md"), *tokenizer]
     load_script("evaluate_treebanks").main([str(tmp_path), *options])
     assert (tmp_path / "table.md").read_text("utf-8").splitlines()[2].startswith("| aa_one |  | 100.0 |")
 

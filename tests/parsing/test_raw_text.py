@@ -315,6 +315,9 @@ def test_languages_in_pipelines(telling):
         assert parsing("zum See", language="auto")["metadata"] == expected
         assert parsing({"words": ["zum", "See"]}, language="auto")["metadata"] == expected
         assert "metadata" not in parsing("zum See")
+        for told in ({"treebank": "aa_one"}, {"word_tokenizer": "spaces"}):
+            with pytest.raises(ValueError, match="omit treebank and word_tokenizer"):
+                parsing("zum See", language="auto", **told)
 
 
 def test_languages_in_spacy(telling):

@@ -94,10 +94,10 @@ class Lexicon:
 
     def lemma(self, rules: Sequence[str], form: str, upos: str, xpos: str) -> str:
         """
-        Returns the lemma of a word, given its best rules, best first. A word that the lexicon has with this XPOS gets
-        the lemma listed there; of several, that of the best rule. For any other word, the best plausible rule decides.
-        In an open class, if the result is unknown, a later plausible rule with a known lemma wins: `depict`, not
-        `depicte`, for `depicting`. Without a plausible rule, a word is its own lemma, in the letters of the best rule.
+        Returns the lemma of a word, given its best rules, best first. If the lexicon lists the word with this XPOS,
+        its rule there decides, the best one of several. For any other word, the best plausible rule decides. In an
+        open class, if its lemma is unknown, a later plausible rule with a known lemma wins: `depict`, not `depicte`,
+        for `depicting`. Without a plausible rule, the word is its own lemma, in the case that the best rule gives it.
         """
         if known := self.rules.get((form, xpos)):
             return lemma_of(next((rule for rule in rules if rule in known), known[0]), form)

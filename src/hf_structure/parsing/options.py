@@ -191,8 +191,6 @@ class ParseOptions:
     def __post_init__(self) -> None:
         for option in OPTIONS.values():
             option.check(getattr(self, option.name))
-        if self.language == "auto" and (self.treebank or self.word_tokenizer):
-            raise ValueError("language='auto' is for words that the model finds: omit treebank and word_tokenizer")
 
 
 def _described(annotated: type) -> dict[str, str]:

@@ -230,26 +230,26 @@ def choose_structures(structure: str | None, abilities: Abilities, name: str) ->
 
 def choose_treebank(treebank: str | None, abilities: Abilities, name: str) -> int | None:
     """Returns the index of the treebank to follow. Raises `ValueError` if the model was not trained on it."""
-    treebanks = abilities.treebanks
     if treebank is None:
         return None
-    if not treebanks:
+    if not abilities.treebanks:
         raise ValueError(f"this {name} follows the habits of one treebank alone: leave treebank out")
-    if treebank not in treebanks:
-        raise ValueError(f"treebank must be one of {', '.join(treebanks)}, not {treebank!r}")
-    return treebanks.index(treebank)
+    if treebank not in abilities.treebanks:
+        raise ValueError(f"treebank must be one of {', '.join(abilities.treebanks)}, not {treebank!r}")
+    return abilities.treebanks.index(treebank)
 
 
 def choose_reader(model: Any, treebank: str | None, language: str | None, word_tokenizer: Any) -> Any:
     """
-    Returns the model's reader of raw text; None if it has none, or a word tokenizer replaces it. Raises `ValueError`
-    for a language that the model does not know or cannot find.
+    Returns the model's reader of raw text; None if it has none, or a word tokenizer replaces it, whose words may not
+    fit its sentences. Raises `ValueError` for a language that the model does not know or cannot find.
     """
+    if language == "auto" and (treebank or word_tokenizer):
+        raise ValueError("language='auto' is for words that the model finds: omit treebank and word_tokenizer")
     read_texts = abilities_of(model.config).read_texts
     if language is not None and treebank is None and read_texts is None:
         raise ValueError(f"this {type(model).__name__} has no network for the words of languages: leave language out")
     reader = read_texts(model, treebank, language) if read_texts else None
-    # The user's own words may not fit the sentences that it finds.
     return None if word_tokenizer else reader
 
 

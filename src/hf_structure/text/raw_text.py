@@ -17,6 +17,7 @@ from hf_structure.text.words import paragraph_spans, unicode_words
 WINDOW = 1024  # characters that a window is trusted for
 ROW = 8192  # characters read at once
 LIKELY = 0.5
+NO_LANGUAGES = np.zeros(0)  # where languages are not told apart
 _CHUNK = regex.compile(r"\S+")
 _CLUSTER = regex.compile(r"\X")
 
@@ -42,7 +43,7 @@ class Window(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """Probabilities and scores of `L` characters; the scores of the ways to split tokens are those at their ends."""
+    """Probabilities and scores of `L` characters, and scores of the ways to split a token at its last character."""
 
     ends: np.ndarray  # (L,)
     sentences: np.ndarray  # (L,)
@@ -97,13 +98,13 @@ class RawTextReader:
         return self.with_words(source, next(self.read([source])))
 
     def with_words(self, source: SourceSentence, tokens: Sequence[RawToken], start: int = 0) -> SourceSentence:
-        """A text with the words of its tokens, whose offsets count from `start` characters before it, and language."""
+        """Adds the words of tokens, whose offsets count from `start` characters before the text, and the language."""
         if self.languages and tokens:
             source = replace(source, metadata=source.metadata | self.language_of(tokens))
         return _with_words(source, tokens, start) if tokens and source.is_text else source
 
     def language_of(self, tokens: Sequence[RawToken]) -> dict[str, str]:
-        """The likeliest language of a sentence with these tokens, and its probability, as comments."""
+        """Returns the likeliest language of a sentence with these tokens, and its probability, as comments."""
         scores = mean_scores(tokens)
         probability = 1 / np.exp(scores - scores.max()).sum()  # of the best
         return {"language": self.languages[scores.argmax()], "language_probability": f"{probability:.4g}"}
@@ -163,7 +164,7 @@ class RawTextReader:
             words = self._words(read[start : end + 1], scored.splits.get(end))
             is_last = end + 1 == len(read)
             ends_sentence = 1.0 if is_last else float(scored.sentences[end])
-            languages = scored.languages[start : end + 1].mean(0)
+            languages = scored.languages[start : end + 1].mean(0) if self.languages else NO_LANGUAGES
             tokens.append(RawToken(indices[start], indices[end] + 1, words, ends_sentence, languages))
             start = end + 1
         return tokens

@@ -21,7 +21,7 @@ def language_of(treebank: str) -> str:
 
 
 def draw_texts(treebanks: Mapping[str, Sequence[str]], most: int, seed: int) -> dict[str, list[str]]:
-    """Draws up to `most` texts of each language from those of its treebanks."""
+    """Returns at most `most` texts of each language, drawn at random from all of its treebanks."""
     texts: dict[str, list[str]] = {}
     for name in sorted(treebanks):
         texts.setdefault(language_of(name), []).extend(treebanks[name])
@@ -75,7 +75,7 @@ def fit_languages(states: torch.Tensor, labels: torch.Tensor, count: int) -> nn.
 
 
 def language_report(predicted: Sequence[str], languages: Sequence[str]) -> str:
-    """The share of sentences whose language is found, the mean over languages, and the commonest confusions."""
+    """Reports the share of sentences whose language is found, as a mean over languages, and the worst confusions."""
     totals = Counter(languages)
     pairs = Counter(zip(languages, predicted, strict=True))
     mean = sum(pairs[language, language] / total for language, total in totals.items()) / len(totals)

@@ -74,9 +74,9 @@ class RNGTransformerConfig(EncoderConfig):
         arc_loss (`"cross_entropy"` or `"tree"`, defaults to `"cross_entropy"`): Maximise, besides the probabilities of
             labels, the probability of each word's head by itself (the paper's), or of the whole tree among all trees
             with one root, as `examples/papers/compare_rngt.py` compares them.
-        calibration (`dict[str, list[float]]`, *optional*): A temperature T and a share e by the names `"heads"`,
-            `"labels"` and those of `columns`. With them, `decode` turns scores s into probabilities, (1 - e)
-            softmax(s / T) + e / number of choices, of whole trees, too. They change no prediction.
+        calibration (`dict[str, list[float]]`, *optional*): A temperature T and a share e for `"heads"`, `"labels"` and
+            each of `columns`. With them, `decode` turns scores s into probabilities (1 - e) softmax(s / T) + e /
+            number of choices, of whole trees, too. They change no prediction.
 
     Example:
 
@@ -293,8 +293,8 @@ def numbered(values: tuple[str, ...]) -> Mapping[int, str]:
 
 def raw_text_reader(model: Any, treebank: str | None, language: str | None) -> Any:
     """
-    The reader of raw text of a parser with a segmenter, with the habits of a treebank, or of all of a language, or of
-    any; `auto` finds the language of each sentence. Raises `ValueError` for a language of none, and if it finds none.
+    Makes the reader of raw text of a parser with a segmenter. It follows a treebank, all treebanks of a language, or
+    by default none; `auto` finds languages. Raises `ValueError` for an unknown language, and if it cannot find them.
     """
     from hf_structure.text.raw_text import RawTextReader
 

@@ -154,19 +154,30 @@ def check_options(
         raise ValueError(f"this script trains models of the types {' and '.join(VARIANTS)}, or your own like them")
     if args.use_swap:
         require_option(family, "use_swap")
-    if args.columns and not args.model_name_or_path:
-        require_option(family, "columns")
-    if data_args.constituents and not args.model_name_or_path:
-        require_option(family, "constituents")
-    if args.use_lexicon and not {"lemma", "upos"} <= {*args.columns} and not args.model_name_or_path:
-        raise ValueError("--use_lexicon corrects lemmas by their tags: it needs --columns lemma upos")
-    for name in ("columns", "use_lexicon"):
-        if getattr(args, name) and args.model_name_or_path and not data_args.train_file:
-            raise ValueError(f"--{name} needs a --train_file: without it, the parser is evaluated as it is")
+    if args.model_name_or_path:
+        _check_trained(args, data_args)
+    else:
+        _check_predicted(args, data_args, family)
     _check_new(args)
     read_shares(data_args.typed_copies)
     if training_args.label_smoothing_factor:
         raise ValueError("--label_smoothing_factor is for language models: the losses of parsers have none")
+
+
+def _check_predicted(args: ParsingModelArguments, data_args: ParsingDataArguments, family: Family) -> None:
+    """Raises `ValueError` for what the family of a new parser cannot predict, and for a lexicon without tags."""
+    for name, given in (("columns", args.columns), ("constituents", data_args.constituents)):
+        if given:
+            require_option(family, name)
+    if args.use_lexicon and not {"lemma", "upos"} <= {*args.columns}:
+        raise ValueError("--use_lexicon corrects lemmas by their tags: it needs --columns lemma upos")
+
+
+def _check_trained(args: ParsingModelArguments, data_args: ParsingDataArguments) -> None:
+    """Raises `ValueError` for what a trained parser can learn to predict, but is not trained to."""
+    for name in ("columns", "use_lexicon"):
+        if getattr(args, name) and not data_args.train_file:
+            raise ValueError(f"--{name} needs a --train_file: without it, the parser is evaluated as it is")
 
 
 def _check_new(args: ParsingModelArguments) -> None:

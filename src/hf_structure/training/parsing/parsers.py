@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from datasets import Dataset
-from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.hub.locating import resolve_model
 from hf_structure.models.families import family_of
@@ -72,33 +72,38 @@ def load_model(
 
 
 def columns_of(args: ParsingModelArguments) -> set[str]:
-    """Names of the columns that the parser will predict: of those that it predicts already, and of new ones."""
+    """Returns the names of the columns that the parser will predict; a trained one keeps those that it predicts."""
     if not args.model_name_or_path:
         return {*args.columns}
-    folder = resolve_model(args.model_name_or_path, trust_remote_code=args.trust_remote_code)
-    return {*args.columns, *predicted_columns(read_config(folder, "parser", args.trust_remote_code))}
+    _, config = _read_trained(args)
+    return {*args.columns, *predicted_columns(config)}
+
+
+def _read_trained(args: ParsingModelArguments) -> tuple[str, PreTrainedConfig]:
+    """Returns the folder and the configuration of a trained parser."""
+    trust = args.trust_remote_code
+    folder = resolve_model(cast(str, args.model_name_or_path), trust_remote_code=trust)
+    return str(folder), read_config(folder, "parser", trust)
 
 
 def _from_trained(args: ParsingModelArguments, settings: dict) -> PreTrainedModel:
-    """Loads a trained parser. It gets new weights to predict what `settings` name and it does not predict yet."""
-    trust = args.trust_remote_code
-    folder = resolve_model(cast(str, args.model_name_or_path), trust_remote_code=trust)
-    config = read_config(folder, "parser", trust)
+    """Loads a trained parser, with new weights for the constituents and columns in `settings` that it lacks."""
+    folder, config = _read_trained(args)
     new_weights = []
-    for name in settings.keys() & {"constituents", "columns"}:
-        require_option(family_of(config), name)
     if "constituents" in settings:
+        require_option(family_of(config), "constituents")
         if chains_of(config):
             del settings["constituents"]
         else:
             new_weights.append("constituents.")
     if "columns" in settings:
+        require_option(family_of(config), "columns")
         known = predicted_columns(config)
         new = {name: values for name, values in settings["columns"].items() if name not in known}
         settings["columns"] = known | new
         new_weights += [f"tagger.columns.{name}." for name in new] if known else ["tagger."]
-    options = (AutoModelForDependencyParsing, "parser", settings, trust, tuple(new_weights))
-    return load_trained(str(folder), *options)
+    options = (AutoModelForDependencyParsing, "parser", settings, args.trust_remote_code, tuple(new_weights))
+    return load_trained(folder, *options)
 
 
 def _from_encoder(

@@ -65,12 +65,17 @@ def _names_in(files: Sequence[str]) -> list[str]:
     return [name or plain_path(file).stem for name, file in zip(names, files, strict=True)]
 
 
+def are_equal(args: ParsingDataArguments, treebanks: Sequence[str]) -> bool:
+    """Returns True for the treebanks of folders: the parser follows the habits of none in particular."""
+    return bool(treebanks) and not args.treebanks
+
+
 def treebank_settings(model_type: str, args: ParsingDataArguments, treebanks: Sequence[str]) -> dict:
     """Returns the settings of a new parser for its treebanks. With folders, parsing works without a name, too."""
     names = list(dict.fromkeys(treebanks))
     if args.treebanks:
         return {"treebanks": names}
     family = family_of(config_class_of(model_type))
-    if names and family is not None and "treebanks" in family.options:
+    if are_equal(args, treebanks) and family is not None and "treebanks" in family.options:
         return {"treebanks": [ANY, *names], "treebank_dropout": 0.5}
     return {}
