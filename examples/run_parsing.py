@@ -162,9 +162,8 @@ def main() -> None:
     corpora = Corpora(data_args, training_args)
     treebanks = name_treebanks(data_args, files)
     trees = {part: read_trees(names, corpora, treebanks[part]) for part, names in files.items() if names}
-    brackets = {"train": data_args.constituents}
-    brackets |= {part: getattr(data_args, f"{part}_constituents") for part in ("validation", "test")}
-    trees = {part: with_constituents(sentences, brackets[part], corpora) for part, sentences in trees.items()}
+    for part, sentences in trees.items():
+        trees[part] = with_constituents(sentences, data_args.brackets[part], data_args.functions, corpora)
     if not model_args.model_name_or_path:
         settings = treebank_settings(model_args.model_type, data_args, treebanks["train"]) | settings
     if model_args.use_lexicon:

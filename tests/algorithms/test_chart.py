@@ -14,7 +14,7 @@ from hf_structure.algorithms.chart import (
     span_index,
     tree_scores,
 )
-from hf_structure.algorithms.cky import best_constituents
+from hf_structure.algorithms.cky import best_constituents, margin_loss
 
 INF = torch.inf
 
@@ -126,6 +126,35 @@ def test_best_trees_against_enumeration(n, num_labels, forbidden, k):
     assert len(different) >= (found.scores[0] > -INF).sum()
 
 
+@pytest.mark.parametrize(("n", "num_labels"), [(1, 2), (2, 3), (3, 2), (4, 2), (5, 1), (6, 1)])
+def test_margin_loss_against_enumeration(n, num_labels):
+    scores = random_scores(n, num_labels, spread=1.0, seed=20 + n).requires_grad_()
+    trees = enumerate_trees(n, num_labels)
+    values = values_of(scores, trees)
+    for number in (0, len(trees) // 2, len(trees) - 1):
+        gold = trees[number]
+        differs = trees != gold
+        # Another label is a constituent that is missing, and one too many.
+        distances = (differs & (trees >= 0)).sum(1) + (differs & (gold >= 0)).sum(1)
+        expected = (values + distances).max(1).values - values[:, number]
+        found = margin_loss(scores, gold.expand(len(scores), -1), full(scores))
+        torch.testing.assert_close(found, expected)
+        gradients = [torch.autograd.grad(loss.sum(), scores, retain_graph=True)[0] for loss in (found, expected)]
+        torch.testing.assert_close(*gradients)
+
+
+def test_margin_loss_is_zero_beyond_the_margin():
+    lengths = torch.tensor([5, 3])
+    labels = torch.full((2, 15), -1)
+    for row, start, end, label in [(0, 0, 5, 0), (0, 1, 3, 1), (1, 0, 3, 1)]:
+        labels[row, span_index(start, end, 5)] = label
+    is_gold = torch.nn.functional.one_hot(labels.clamp(min=0), 2).bool() & (labels >= 0).unsqueeze(2)
+    scores = torch.where(is_gold, 1.0, -1.0)
+    assert margin_loss(scores, labels, lengths).tolist() == [0, 0]
+    # Now a tree of 11 other constituents, 6 of the three words, wins by 0.1 each.
+    assert margin_loss(0.9 * scores, labels, lengths).tolist() == pytest.approx([1.1, 0.6], abs=1e-6)
+
+
 def test_constituents_are_in_preorder():
     spans = best_constituents(random_scores(8, 2), torch.tensor([8, 8, 8])).spans[:, 0]
     for sentence in spans.tolist():
@@ -179,6 +208,13 @@ def test_long_sentence():
     marginals = chart_sums(scores, lengths)[1]
     assert marginals.max() <= 1 + 1e-9
     assert marginals[0, span_index(0, n, n)].sum() == pytest.approx(1)
+
+
+def test_margin_loss_of_other_dtypes():
+    scores = random_scores(5, 3).bfloat16().requires_grad_()
+    trees = enumerate_trees(5, 1)[-1].expand(3, -1)
+    margin_loss(scores, trees, full(scores)).sum().backward()
+    assert scores.grad.dtype == torch.bfloat16
 
 
 def test_unusable_scores():

@@ -85,6 +85,28 @@ def test_learns_both_trees(treebank, tmp_path, caplog):
     assert parsed.dependency == parse("the dog sees a cat .", tmp_path, structure="dependency").dependency
 
 
+def test_learns_functions(treebank, tmp_path):
+    for name in ("train", "dev"):
+        # The first noun phrase is the subject, with an index, as if a trace were elsewhere.
+        trees = (treebank / f"{name}.mrg").read_text().splitlines()
+        lines = [f"{line.replace('(NP ', '(NP-SBJ-1 ', 1)}\n" for line in trees]
+        (tmp_path / f"{name}.mrg").write_text("".join(lines))
+    new = ["--model_type", "rng_transformer", "--config_overrides", json.dumps(SIZES), "--num_train_epochs", "12"]
+    brackets = ["--constituents", tmp_path / "train.mrg", "--validation_constituents", tmp_path / "dev.mrg"]
+    training(treebank, tmp_path / "model", *new, *brackets, "--functions")
+    assert results(tmp_path / "model")["eval_constituents_f1"] > 0.9
+    tree = parse("the dog sees a cat .", tmp_path / "model", structure="constituency").constituency
+    assert tree.labels == ("S", "VP", "NP-SBJ", "NP")
+    tagged = ConstituencyTree(tree.words, tree.spans, tree.labels, ["DT", "NN", "VBZ", "DT", "NN", "."])
+    assert tagged.to_heads() == [2, 3, 0, 5, 3, 3]
+
+
+def test_functions_without_constituents(treebank, tmp_path):
+    options = ["--train_file", treebank / "train.conllu", "--validation_file", treebank / "dev.conllu", "--functions"]
+    with pytest.raises(ValueError, match="--functions has no effect without --constituents"):
+        run_main(load_script("run_parsing"), *options, "--output_dir", tmp_path)
+
+
 def test_copies_as_people_type_them(treebank, tmp_path):
     new = ["--model_type", "rng_transformer", "--config_overrides", json.dumps(SIZES), "--num_train_epochs", "1"]
     trees = ["--constituents", treebank / "more.mrg"]

@@ -6,8 +6,9 @@ from huggingface_hub.errors import StrictDataclassError
 from test_modeling_rng_transformer import PIECES, decode, tiny_config, tiny_model
 
 from hf_structure import RNGTransformerForParsing
-from hf_structure.algorithms.chart import all_spans, chart_log_prob, chart_sums, span_index
-from hf_structure.models.rng_transformer.constituents_rng_transformer import RNGTransformerConstituents, gold_labels
+from hf_structure.algorithms.chart import all_spans, chart_log_prob, chart_sums, constituent_labels, span_index
+from hf_structure.algorithms.cky import margin_loss
+from hf_structure.models.rng_transformer.constituents_rng_transformer import RNGTransformerConstituents
 
 CHAINS = ["NP", "S+VP", "VP"]
 # Of the five words of the first sentence and the three of the second; the second has none in GOLD_OF_ONE.
@@ -18,6 +19,10 @@ LABELS = torch.tensor([[0, 1, 2, 0, 1], [0, 1, 2, -100, -100]])
 
 def model_with_constituents(**settings):
     return tiny_model(constituents=CHAINS, constituent_size=6, **settings)
+
+
+def chart_nll(scores, labels, lengths):
+    return -chart_log_prob(scores, labels, lengths)
 
 
 def forward(model, rows=slice(None), **gold):
@@ -40,8 +45,8 @@ def test_scores_against_the_definition(lengths):
             torch.testing.assert_close(scores[row, span_index(start, end, 4)], expected)
 
 
-def test_gold_labels():
-    labels = gold_labels(GOLD, num_spans=15)
+def test_constituent_labels():
+    labels = constituent_labels(GOLD, num_spans=15)
     for row, tree in enumerate(GOLD.tolist()):
         expected = [-1] * 15
         for start, end, label in tree:
@@ -50,9 +55,10 @@ def test_gold_labels():
         assert labels[row].tolist() == expected
 
 
+@pytest.mark.parametrize("constituent_loss", ["tree", "margin"])
 @pytest.mark.parametrize("settings", [{}, {"use_graph_input": False}, {"word_vectors": "mean"}])
-def test_loss_is_the_sum_of_dependencies_and_constituents(settings):
-    model = model_with_constituents(**settings)
+def test_loss_is_the_sum_of_dependencies_and_constituents(settings, constituent_loss):
+    model = model_with_constituents(**settings, constituent_loss=constituent_loss)
     one = forward(model, heads=HEADS, labels=LABELS).loss * 8
     both = forward(model, heads=HEADS, labels=LABELS, constituents=GOLD).loss * 8
     with torch.no_grad():
@@ -62,7 +68,8 @@ def test_loss_is_the_sum_of_dependencies_and_constituents(settings):
         for _ in range(model.config.num_rounds):
             scores = model.score(model.encode(sentences, arcs), sentences.lengths)
             span_scores = model.constituents(scores.vectors, sentences.lengths)
-            expected -= chart_log_prob(span_scores, gold_labels(GOLD, 15), sentences.lengths).sum()
+            losses = margin_loss if constituent_loss == "margin" else chart_nll
+            expected += losses(span_scores, constituent_labels(GOLD, 15), sentences.lengths).sum()
             arcs, _ = model._predict(scores, scores.arcs.argmax(-1).masked_fill(HEADS < 0, -1))
     torch.testing.assert_close((both - one).double(), expected.double(), rtol=1e-5, atol=1e-4)
 
@@ -93,8 +100,9 @@ def test_loss_of_whole_dependency_trees_beside_constituents_alone():
         forward(model, heads=heads, labels=labels, constituents=GOLD)
 
 
-def test_gradients_reach_the_encoder():
-    model = model_with_constituents(decoder_dropout=0.0)
+@pytest.mark.parametrize("constituent_loss", ["tree", "margin"])
+def test_gradients_reach_the_encoder(constituent_loss):
+    model = model_with_constituents(decoder_dropout=0.0, constituent_loss=constituent_loss)
     loss = forward(model, heads=HEADS, labels=LABELS, constituents=GOLD).loss
     loss.backward()
     for name in ("constituents.start.weight", "constituents.end.weight", "constituents.label.bias"):
@@ -156,6 +164,11 @@ def test_save_and_load(tmp_path):
     loaded = RNGTransformerForParsing.from_pretrained(tmp_path).eval()
     assert loaded.config.constituents == CHAINS
     torch.testing.assert_close(decode(loaded).span_probs, decode(model).span_probs)
+
+
+def test_unknown_loss():
+    with pytest.raises(StrictDataclassError, match="constituent_loss"):
+        tiny_config(constituents=CHAINS, constituent_loss="hinge")
 
 
 def test_no_labels():

@@ -62,9 +62,8 @@ def corpora(tmp_path, monkeypatch) -> Corpora:
 def sentences(tmp_path, corpora):
     (tmp_path / "mail.conllu").write_text(TREEBANK)
     (tmp_path / "mail.mrg").write_text(BRACKETS)
-    return with_constituents(
-        read_trees([str(tmp_path / "mail.conllu")], corpora), [str(tmp_path / "mail.mrg")], corpora
-    )
+    trees = read_trees([str(tmp_path / "mail.conllu")], corpora)
+    return with_constituents(trees, [str(tmp_path / "mail.mrg")], False, corpora)
 
 
 def constituents(sentence) -> list[tuple[str, str]]:

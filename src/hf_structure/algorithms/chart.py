@@ -71,6 +71,16 @@ def chart_log_prob(scores: torch.Tensor, labels: torch.Tensor, lengths: torch.Te
     return tree_scores(scores, labels) - chart_log_partition(scores, lengths)
 
 
+def constituent_labels(constituents: torch.Tensor, num_spans: int) -> torch.Tensor:
+    """The label of each span, `(batch, S)`, -1 for none, of constituents `(batch, m, 3)` (start, end, label)."""
+    n = num_words(num_spans)
+    starts, ends, labels = constituents.unbind(2)
+    # Padding, -1, is written to one more span, which is cut off.
+    indices = torch.where(starts >= 0, span_index(starts, ends, n), num_spans)  # (batch, m)
+    spans = labels.new_full((len(labels), num_spans + 1), -1)
+    return spans.scatter(1, indices, labels)[:, :num_spans]  # (batch, S)
+
+
 def tree_scores(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Scores of trees, `(batch,)`, with arguments as for [`chart_log_prob`]."""
     chosen = double(scores).gather(2, labels.clamp(min=0).unsqueeze(2)).squeeze(2)  # (batch, S)

@@ -1,4 +1,7 @@
-"""The best labelled constituency trees of a batch of sentences (Cocke, Kasami and Younger), k best, all different."""
+"""
+The best labelled constituency trees of a batch of sentences (Cocke, Kasami and Younger), k best, all different; and
+the loss that compares the best one with a gold tree.
+"""
 
 from typing import NamedTuple
 
@@ -7,7 +10,7 @@ import torch
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
-from hf_structure.algorithms.chart import num_words, span_index
+from hf_structure.algorithms.chart import constituent_labels, num_words, span_index, tree_scores
 from hf_structure.algorithms.float64 import double, move
 
 
@@ -49,8 +52,34 @@ def best_constituents(scores: torch.Tensor, lengths: torch.Tensor, k: int = 1) -
             values.append(score)
             trees.append(torch.tensor(tree, dtype=torch.long).view(-1, 3))  # (m, 3)
     padded = move(pad_sequence(trees, True, padding_value=-1), scores.device).unflatten(0, (-1, k))  # (batch, k, m, 3)
-    tree_scores = move(torch.tensor(values, dtype=torch.float64), scores.device).view(-1, k)  # (batch, k)
-    return Constituents(padded[..., :2], padded[..., 2], tree_scores)
+    best = move(torch.tensor(values, dtype=torch.float64), scores.device).view(-1, k)  # (batch, k)
+    return Constituents(padded[..., :2], padded[..., 2], best)
+
+
+def margin_loss(scores: torch.Tensor, labels: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    r"""
+    Structured hinge loss of gold trees G (Taskar et al. 2004; Stern et al. 2017): the largest amount by which a tree T
+    falls short of scoring lower than G by the number of constituents that only one of the two has,
+
+        max_T [s(T) + |T \ G| + |G \ T|] - s(G)
+
+    It is 0 where G has that margin over every other tree.
+
+    Args:
+        scores, lengths: As for [`best_constituents`].
+        labels (`torch.LongTensor` of shape `(batch, S)`): Label of each constituent of G; negative for other spans.
+
+    Returns:
+        `torch.Tensor` of shape `(batch,)`, float64.
+    """
+    is_gold = labels >= 0  # (batch, S)
+    # |T \ G| + |G \ T| = |G| + a sum over T: -1 for a constituent of G, 1 for any other.
+    of_gold = torch.where(is_gold, -1, 1).unsqueeze(2).to(scores.dtype)
+    distances = torch.ones_like(scores).scatter(2, labels.clamp(min=0).unsqueeze(2), of_gold)
+    augmented = scores + distances  # (batch, S, labels)
+    spans, chains, _ = best_constituents(augmented, lengths)
+    rivals = constituent_labels(torch.cat([spans, chains.unsqueeze(3)], dim=3)[:, 0], scores.shape[1])  # (batch, S)
+    return tree_scores(augmented, rivals) + is_gold.sum(1) - tree_scores(scores, labels)
 
 
 class _Search:

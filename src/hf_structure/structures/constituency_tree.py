@@ -15,7 +15,7 @@ from hf_structure.structures.common import (
     check_probabilities,
     freeze,
 )
-from hf_structure.text.bracket_tree import UNLABELLED, BracketTree, escape_word, known_labels
+from hf_structure.text.bracket_tree import UNLABELLED, BracketTree, escape_word, known_labels, strip_function
 from hf_structure.text.bracket_tree import ptb_words as spell_as_ptb
 from hf_structure.text.brackets import read_brackets
 
@@ -153,11 +153,13 @@ class ConstituencyTree(Drawn, Value):
     def to_heads(self) -> list[int]:
         """
         Reads the head of every word (words from 1; 0 for the root) off the labelled constituents of an English
-        sentence, by [`~hf_structure.algorithms.head_rules`]. Raises `ValueError` for a tree without labels or tags.
+        sentence, by [`~hf_structure.algorithms.head_rules`]. Functions in labels are ignored. Raises `ValueError` for
+        a tree without labels or tags.
         """
         if self.tags is None or (self.labels is None and self.spans):
             raise ValueError("head rules need labels of constituents and tags of words")
-        return constituents_to_heads(self.spans, self.labels or (), self.tags, self.words)
+        labels = [strip_function(label) for label in self.labels or ()]
+        return constituents_to_heads(self.spans, labels, self.tags, self.words)
 
     def to_nltk(self) -> "nltk.Tree":
         """

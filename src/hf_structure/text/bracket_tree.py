@@ -80,8 +80,8 @@ class BracketTree:
         return self.keep_leaves(keep_mask(words, known_labels(tags), by=by))
 
     def strip_functions(self) -> "BracketTree":
-        """Strips functions and indices from constituents: `NP-SBJ-1` -> `NP`, `NP=2` -> `NP`, `PRT|ADVP` -> `PRT`."""
-        return self._rebuild(lambda leaf: leaf.word, lambda label: _FUNCTION.sub("", label))
+        """Strips functions and indices from constituents, see [`strip_function`]."""
+        return self._rebuild(lambda leaf: leaf.word, strip_function)
 
     def map_words(self, function: Callable[[str], str]) -> "BracketTree":
         """Applies the function to every word."""
@@ -108,6 +108,11 @@ class BracketTree:
             else:
                 parts.append(f" ({node.label}" if opens else ")")
         return "".join(parts).removeprefix(" ")
+
+
+def strip_function(label: str) -> str:
+    """Strips functions and indices from a constituent's label: `NP-SBJ-1`, `NP=2` -> `NP`; `PRT|ADVP` -> `PRT`."""
+    return _FUNCTION.sub("", label)
 
 
 def known_labels(labels: Sequence[str]) -> Sequence[str] | None:

@@ -61,6 +61,8 @@ class RNGTransformerConfig(EncoderConfig):
         constituents (`list[str]`, *optional*): Labels of constituents to predict; a unary chain is one label, written
             from the top, as in `"S+VP"`. For parsers that give both kinds of trees.
         constituent_size (`int`, defaults to 256): Width of the hidden layer of their scores.
+        constituent_loss (`"tree"` or `"margin"`, defaults to `"tree"`): Maximise the probability of the constituency
+            tree, or its margin over all others. Scores that learned a margin give no calibrated probabilities.
         use_graph_input (`bool`, defaults to `True`): Let self-attention read a graph: the last round's or a given one.
         num_graph_layers (`int` or `list[int]`, *optional*): Number of last layers that read the graph, or a list of
             layers, counted from 0; all of them by default, as in the paper. The layers below are the same in all
@@ -105,6 +107,7 @@ class RNGTransformerConfig(EncoderConfig):
     segmenter: dict[str, Any] | None = None
     constituents: list[str] | None = None
     constituent_size: int = 256
+    constituent_loss: Literal["tree", "margin"] = "tree"
     num_graph_layers: int | list[int] | None = None
     scale_relations: bool = False
     num_rounds: int = 3

@@ -13,10 +13,11 @@ from hf_structure.algorithms.chart import (
     all_spans,
     chart_log_prob,
     chart_sums,
+    constituent_labels,
     num_words,
     span_index,
 )
-from hf_structure.algorithms.cky import best_constituents
+from hf_structure.algorithms.cky import best_constituents, margin_loss
 from hf_structure.models.modeling_outputs import DecoderOutput
 from hf_structure.models.rng_transformer.configuration_rng_transformer import CHAIN, RNGTransformerConfig
 from hf_structure.modules.dropout import Dropout
@@ -40,6 +41,7 @@ class RNGTransformerConstituents(nn.Module):
         self.label = nn.Linear(config.constituent_size, len(config.constituents or ()))
         self.dropout = Dropout(config.decoder_dropout)
         numbers = {label: number for number, label in enumerate(config.span_labels)}
+        self.has_margin = config.constituent_loss == "margin"
         self.chains = [[numbers[label] for label in chain.split(CHAIN)] for chain in config.constituents or ()]
 
     def forward(self, vectors: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
@@ -54,15 +56,19 @@ class RNGTransformerConstituents(nn.Module):
 
     def loss(self, vectors: torch.Tensor, constituents: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """
-        Sum of -log p of the trees of constituents `(B, m, 3)` (start, end, label), -1 for padding. Sentences without
-        constituents have no tree to learn.
+        Sum of the losses of the trees of constituents `(B, m, 3)` (start, end, label), -1 for padding: -log p, or the
+        hinge loss (`config.constituent_loss`). Sentences without constituents have no tree to learn.
         """
         rows = (constituents[..., 0] >= 0).any(1)
         if not rows.any():
             return vectors.new_zeros(())
         scores = self(vectors[rows], lengths[rows])
-        labels = gold_labels(constituents[rows], scores.shape[1])
-        return -chart_log_prob(scores, labels, lengths[rows]).sum().to(scores.dtype)
+        labels = constituent_labels(constituents[rows], scores.shape[1])
+        if self.has_margin:
+            losses = margin_loss(scores, labels, lengths[rows])
+        else:
+            losses = -chart_log_prob(scores, labels, lengths[rows])
+        return losses.sum().to(scores.dtype)
 
     def decode(self, vectors: torch.Tensor, lengths: torch.Tensor, k: int = 1) -> DecoderOutput:
         """The `k` best trees of each sentence, with exact probabilities, from vectors `(B, n + 1, D)`."""
@@ -88,13 +94,3 @@ class RNGTransformerConstituents(nn.Module):
             span_probs=probs.squeeze(-1).clamp(0, 1).float(),
             span_log_probs=(best.scores - log_partition.unsqueeze(1)).clamp(max=0).float().view(shape),  # (B, [k])
         )
-
-
-def gold_labels(constituents: torch.Tensor, num_spans: int) -> torch.Tensor:
-    """The label of each span, `(B, S)`, -1 for none, of constituents `(B, m, 3)`; -1 for padding."""
-    n = num_words(num_spans)
-    starts, ends, labels = constituents.unbind(2)
-    # Padding is written to one more span, which is cut off.
-    indices = torch.where(starts >= 0, span_index(starts, ends, n), num_spans)  # (B, m)
-    spans = labels.new_full((len(labels), num_spans + 1), -1)
-    return spans.scatter(1, indices, labels)[:, :num_spans]  # (B, S)

@@ -108,6 +108,9 @@ class ParsingDataArguments(DataArguments):
         "Constituency trees to learn too, in brackets. A training sentence of the same words has both; the other "
         "trees are sentences of their own.",
     )
+    functions: bool = option(
+        False, "Keep the functions of constituents in their labels, as in NP-SBJ, and learn to predict them."
+    )
     validation_constituents: list[str] | None = option(None, "Constituency trees of the validation sentences.")
     test_constituents: list[str] | None = option(None, "Constituency trees of the test sentences.")
     typed_copies: list[str] = field(
@@ -124,6 +127,11 @@ class ParsingDataArguments(DataArguments):
     punctuation_by: str = option(
         "auto", "How evaluation recognizes punctuation.", choices=["auto", "deprel", "tags", "form"]
     )
+
+    @property
+    def brackets(self) -> dict[str, list[str] | None]:
+        """The files of constituency trees of each part."""
+        return {"train": self.constituents, "validation": self.validation_constituents, "test": self.test_constituents}
 
 
 @dataclass
@@ -160,6 +168,10 @@ def check_options(
         _check_predicted(args, data_args, family)
     _check_new(args)
     read_shares(data_args.typed_copies)
+    if data_args.functions and not any(data_args.brackets.values()):
+        raise ValueError(
+            "--functions has no effect without --constituents (or --validation_constituents, --test_constituents)"
+        )
     if training_args.label_smoothing_factor:
         raise ValueError("--label_smoothing_factor is for language models: the losses of parsers have none")
 

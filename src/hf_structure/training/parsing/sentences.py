@@ -1,6 +1,7 @@
 """Sentences with trees, read from treebanks in CoNLL-U."""
 
 import logging
+import re
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from datasets import Dataset, Features, Value, concatenate_datasets
 
 from hf_structure.algorithms.word_annotations import features_label, lemma_rule
 from hf_structure.models.rng_transformer.configuration_rng_transformer import CHAIN
-from hf_structure.text.bracket_tree import known_labels
+from hf_structure.text.bracket_tree import known_labels, strip_function
 from hf_structure.text.brackets import read_brackets
 from hf_structure.text.conllu import ConlluSentence, read_conllu
 from hf_structure.text.formats import GRAPH_FORMATS, guess_format
@@ -96,16 +97,25 @@ def with_initial_trees(sentences: Dataset, files: Sequence[str] | None, corpora:
     return concatenate_datasets([sentences, trees.select_columns(list(columns)).rename_columns(columns)], axis=1)
 
 
-def read_constituents(path: str) -> Iterator[dict]:
-    """Streams the sentences of a file of brackets with their labelled constituents, without functions and traces."""
+def read_constituents(path: str, functions: bool = False) -> Iterator[dict]:
+    """
+    Streams the sentences of a file of brackets with their labelled constituents, without traces and indices. With
+    `functions`, these are part of labels, as in `NP-SBJ`.
+    """
     for brackets in read_brackets(path, unescape=True):
         tree = brackets.remove_traces()
         if tree is None:
             continue
-        chains = unary_chains(tree.strip_functions().spans())
+        strip = strip_index if functions else strip_function
+        chains = unary_chains((start, end, strip(label)) for start, end, label in tree.spans())
         words = [word for word, _ in tree.leaves()]
         constituents = {"spans": list(chains), "span_labels": list(chains.values())}
         yield dict.fromkeys(FEATURES) | {"words": words} | constituents
+
+
+def strip_index(label: str) -> str:
+    """Strips the index that links a constituent to a trace or gap, but not its functions: `NP-SBJ-1` -> `NP-SBJ`."""
+    return re.sub(r"(?<=.)[-=]\d+", "", label)
 
 
 def unary_chains(spans: Iterable[tuple[int, int, str]]) -> dict[tuple[int, int], str]:
@@ -117,14 +127,15 @@ def unary_chains(spans: Iterable[tuple[int, int, str]]) -> dict[tuple[int, int],
     return chains
 
 
-def with_constituents(sentences: Dataset, files: Sequence[str] | None, corpora: Corpora) -> Dataset:
+def with_constituents(sentences: Dataset, files: Sequence[str] | None, functions: bool, corpora: Corpora) -> Dataset:
     """
     Adds the constituents of the sentences that the files have trees of, in the order of both, and the sentences that
-    only the files have.
+    only the files have; with their functions, if these are kept.
     """
     if not files:
         return sentences
-    trees = corpora.read(files, Reading(read_constituents, FEATURES | CONSTITUENTS))
+    read = partial(read_constituents, functions=functions)
+    trees = corpora.read(files, Reading(read, FEATURES | CONSTITUENTS))
     indices = defaultdict(deque)
     for index, words in enumerate(words_of(trees)):
         indices[tuple(words)].append(index)
