@@ -1,12 +1,15 @@
 """Parsers whose linear layers compute in 8-bit integers."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 from torch import nn
 from torch.testing import assert_close
 
 import hf_structure
-from hf_structure.modules.int8 import WEIGHT_LIMIT, Int8Linear, quantize
+from hf_structure.modules import int8
+from hf_structure.modules.int8 import EXACT_SUMS, WEIGHT_LIMIT, Int8Linear, has_fast_products, quantize
 from hf_structure.parsing.loading import load_parser
 
 SENTENCES = [["The", "cat", "slept", "."], ["Nobody", "saw", "that", "the", "old", "dogs", "had", "left", "."]]
@@ -91,9 +94,47 @@ def test_other_devices_and_precisions():
         quantize(hooked)
 
 
-def test_nothing_changes_where_the_machine_cannot(monkeypatch):
-    model = nn.Sequential(nn.Linear(2, 2))
-    monkeypatch.setattr(torch, "_int_mm", lambda a, b: torch.zeros(len(a), b.shape[1], dtype=torch.int32))
-    with pytest.raises(ValueError, match="cannot multiply 8-bit integers"):
-        quantize(model)
-    assert type(model[0]) is nn.Linear
+def layers(linear, monkeypatch) -> list[Int8Linear]:
+    """A layer with products of integers, and one with the same products in floating point."""
+    made = []
+    for is_fast in (True, False):
+        monkeypatch.setattr(int8, "has_fast_products", lambda is_fast=is_fast: is_fast)
+        made.append(Int8Linear(linear))
+    return made
+
+
+@pytest.mark.parametrize("in_features", [48, EXACT_SUMS, EXACT_SUMS + 1, 5000])
+def test_products_in_floating_point_are_the_same(in_features, monkeypatch):
+    linear = nn.Linear(in_features, 20)
+    for states in (3 * torch.randn(7, in_features), torch.ones(2, in_features)):
+        fast, slow = (layer(states) for layer in layers(linear, monkeypatch))
+        assert torch.equal(fast, slow)
+    nn.init.ones_(linear.weight)
+    fast, slow = layers(linear, monkeypatch)
+    assert torch.equal(fast(torch.ones(2, in_features)), slow(torch.ones(2, in_features)))
+    assert torch.equal(fast.weight, slow.weight)
+
+
+def test_parses_are_the_same_in_floating_point(monkeypatch):
+    words = [sentence.split() for sentence in ("The cat that chased the mouse slept .", "Nobody saw it .")]
+    exact, tokenizer = load_parser("rngt-en-fast", None, "cpu")
+    found = []
+    for is_fast in (True, False):
+        monkeypatch.setattr(int8, "has_fast_products", lambda is_fast=is_fast: is_fast)
+        model = quantize(deepcopy(exact))
+        assert model.decoder.arc.quantized.dtype == (torch.int8 if is_fast else torch.float32)
+        found.append(hf_structure.parse(words, model, tokenizer=tokenizer))
+    assert found[0] == found[1]
+
+
+def test_machines_without_fast_products(monkeypatch, caplog):
+    saturating = {"_int_mm": lambda a, b: torch.zeros(len(a), b.shape[1], dtype=torch.int32)}
+    slow = {"_int_mm": torch._int_mm, "mm": lambda a, b: None}
+    for functions in (saturating, slow):
+        with monkeypatch.context() as patched:
+            for name, function in functions.items():
+                patched.setattr(torch, name, function)
+            assert not has_fast_products.__wrapped__()
+    monkeypatch.setattr(int8, "has_fast_products", lambda: False)
+    assert isinstance(quantize(nn.Sequential(nn.Linear(2, 2)))[0], Int8Linear)
+    assert "no fast products of 8-bit integers" in caplog.text
