@@ -5,8 +5,12 @@ Averages the weights of several models, such as checkpoints of one run, into one
 
 The mean of several checkpoints is often better than each of them ("model soups", Wortsman et al. 2022), and just as
 fast. All must have the same architecture, vocabulary and labels, and be trained from a common model; settings and
-tokenizer are taken from the first. Choose the checkpoints on a development set, for parsers with `hf-structure parse`
-and `hf-structure evaluate`.
+tokenizer are taken from the first, and so are weights that others lack. Choose the checkpoints on a development set,
+for parsers with `hf-structure parse` and `hf-structure evaluate`.
+
+    python examples/average_checkpoints.py runs/tuned runs/parser --shares 0.7 0.3 --output_dir mean
+
+A model that was trained further keeps more of what it could do before if it is averaged with what it was trained from.
 """
 
 import argparse
@@ -53,26 +57,35 @@ def check_alike(first: str, config: PreTrainedConfig, vocabulary: dict[str, int]
 
 
 @torch.no_grad()
-def average(folders: list[str]) -> PreTrainedModel:
+def average(folders: list[str], shares: list[float] | None = None, keep: tuple[str, ...] = ()) -> PreTrainedModel:
     """
-    Averages the floating-point weights of the models; other tensors are taken from the first. Raises `ValueError` if a
-    folder holds no model, or a different one from the first.
+    Averages the floating-point weights of the models; other tensors are taken from the first, and so are weights that
+    another model lacks.
+
+    Args:
+        shares (`list[float]`, *optional*): The share of each model in the mean; equal by default.
+        keep (`tuple[str, ...]`): Beginnings of the names of weights that are the first model's.
+
+    Raises:
+        ValueError: a folder holds no model, or a different one from the first.
     """
+    shares = shares or [1.0] * len(folders)
     mean = load(folders[0])
     vocabulary = read_tokenizer(folders[0]).get_vocab()
     state = weights(mean)
-    for folder in tqdm(folders[1:], desc="averaging", unit=" models"):
+    totals = dict.fromkeys(state, shares[0])
+    for folder, share in zip(tqdm(folders[1:], desc="averaging", unit=" models"), shares[1:], strict=True):
         check_alike(folders[0], mean.config, vocabulary, folder)
         other = weights(load(folder))
-        if wrong := [name for name in state.keys() | other.keys() if shape(state, name) != shape(other, name)]:
+        if wrong := [name for name in other if shape(state, name) != shape(other, name)]:
             raise ValueError(f"{folder}: {len(wrong)} weights are others than in {folders[0]}, such as {min(wrong)}")
-        for name, weight in state.items():
-            if weight.is_floating_point():
-                # Summed in float32: half precision would lose digits with every model.
-                weight += other[name]
-    for weight in state.values():
-        if weight.is_floating_point():
-            weight /= len(folders)
+        if lacking := state.keys() - other.keys():
+            print(f"{folder} lacks {len(lacking)} weights, such as {min(lacking)}; those of {folders[0]} are taken")
+        for name, values in other.items():
+            if values.is_floating_point() and not name.startswith(keep):
+                totals[name] += share
+                # A running mean in float32: half precision would lose digits with every model.
+                state[name].lerp_(values, share / totals[name])
     return mean
 
 
@@ -89,7 +102,9 @@ def write(args: argparse.Namespace) -> None:
     check_empty(args.output_dir)
     if len(args.models) < 2:
         raise ValueError("give at least two models")
-    model = average(args.models)
+    if args.shares and (len(args.shares) != len(args.models) or min(args.shares) <= 0):
+        raise ValueError(f"--shares needs a number above 0 for each of the {len(args.models)} models")
+    model = average(args.models, args.shares, tuple(args.keep))
     tokenizer = read_tokenizer(args.models[0])
     with writing_to(args.output_dir):
         if args.compact:
@@ -105,6 +120,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("models", nargs="+", metavar="FOLDER", help="trained models, such as checkpoints of one run")
     parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="folder for the averaged model")
     parser.add_argument("--compact", action="store_true", help="save it at half its size, in float16")
+    parser.add_argument(
+        "--shares", nargs="+", type=float, metavar="SHARE", help="of each model in the mean; default: equal"
+    )
+    parser.add_argument(
+        "--keep",
+        nargs="+",
+        default=[],
+        metavar="PREFIX",
+        help="weights of the first model that stay as they are, by the beginnings of their names, such as tagger.",
+    )
     add_import(parser)
     run_with_options(parser, write, arguments)
 

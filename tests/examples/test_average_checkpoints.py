@@ -59,6 +59,32 @@ def test_every_weight_is_the_mean(make, tokenizer, save, tmp_path):
         torch.testing.assert_close(weight, torch.stack([state[name] for state in states]).mean(dim=0))
 
 
+def test_shares_and_weights_that_stay(tokenizer, save, tmp_path):
+    models = [parser(tokenizer, seed) for seed in range(3)]
+    folders = [save(str(seed), model) for seed, model in enumerate(models)]
+    options = ["--shares", "3", "2", "5", "--keep", "decoder.arc.", "rng_transformer.embeddings."]
+    script.main([*folders, *options, "--output_dir", str(tmp_path / "mean")])
+    first, second, third = (model.state_dict() for model in models)
+    for name, weight in RNGTransformerForParsing.from_pretrained(tmp_path / "mean").state_dict().items():
+        mean = 0.3 * first[name] + 0.2 * second[name] + 0.5 * third[name]
+        is_kept = name.startswith(("decoder.arc.", "rng_transformer.embeddings."))
+        torch.testing.assert_close(weight, first[name] if is_kept else mean)
+
+
+def test_weights_that_others_lack(tokenizer, save, capsys):
+    more = parser(tokenizer, 0, constituents=["NP", "S"], constituent_size=4)
+    less = parser(tokenizer, 1)
+    first, other = save("more", more), save("less", less)
+    mean = script.average([first, other])
+    assert mean.constituents.label.weight.equal(more.constituents.label.weight)
+    expected = (more.decoder.arc.weight + less.decoder.arc.weight) / 2
+    torch.testing.assert_close(mean.decoder.arc.weight, expected)
+    printed = capsys.readouterr().out
+    assert f"{other} lacks 5 weights, such as constituents.end.weight; those of {first} are taken" in printed
+    with pytest.raises(ValueError, match=r"5 weights are others than in .*, such as constituents\."):
+        script.average([other, first])
+
+
 def test_tied_weights_are_averaged_once(tokenizer, save):
     models = [masked(tokenizer, seed) for seed in range(2)]
     assert models[0].get_input_embeddings().weight is models[0].get_output_embeddings().weight
@@ -113,6 +139,9 @@ def test_wrong_commands_end_in_one_line(tokenizer, save, tmp_path, capsys):
     folder = save("model", parser(tokenizer))
     cases = {
         "give at least two models": [folder, "--output_dir", str(tmp_path / "new")],
+        "--shares needs a number above 0 for each of the 2 models": [
+            *(folder, folder, "--shares", "1", "--output_dir", str(tmp_path / "new"))
+        ],
         "is not empty": [folder, folder, "--output_dir", folder],
         "holds no model": [folder, str(tmp_path / "nowhere"), "--output_dir", str(tmp_path / "new")],
     }
