@@ -14,7 +14,7 @@ from hf_structure.algorithms.chart import (
     span_index,
     tree_scores,
 )
-from hf_structure.algorithms.cky import best_constituents, margin_loss
+from hf_structure.algorithms.cky import best_trees, margin_loss
 
 INF = torch.inf
 
@@ -109,20 +109,20 @@ def test_best_trees_against_enumeration(n, num_labels, forbidden, k):
     trees = enumerate_trees(n, num_labels)
     expected = values_of(scores, trees).sort(1, descending=True).values[:, :k]
     expected = torch.nn.functional.pad(expected, (0, k - expected.shape[1]), value=-INF)
-    found = best_constituents(scores, full(scores), k)
+    found = best_trees(scores, full(scores), k)
     torch.testing.assert_close(found.scores, expected)
     for row, rank in product(range(len(scores)), range(k)):
-        labels = found.labels[row, rank]
+        best = found.constituents[row, rank]
         tree = torch.full((scores.shape[1],), -1)
-        for (start, end), label in zip(found.spans[row, rank].tolist(), labels.tolist(), strict=True):
+        for start, end, label in best.tolist():
             if label >= 0:
                 tree[span_index(start, end, n)] = label
         if found.scores[row, rank] > -INF:
             assert (tree == trees).all(1).any()
             torch.testing.assert_close(tree_scores(scores[row : row + 1], tree[None])[0], found.scores[row, rank])
         else:
-            assert (labels == -1).all()
-    different = {str(tree) for tree in zip(found.spans[0].tolist(), found.labels[0].tolist(), strict=True)}
+            assert (best == -1).all()
+    different = {str(tree) for tree in found.constituents[0].tolist()}
     assert len(different) >= (found.scores[0] > -INF).sum()
 
 
@@ -156,9 +156,9 @@ def test_margin_loss_is_zero_beyond_the_margin():
 
 
 def test_constituents_are_in_preorder():
-    spans = best_constituents(random_scores(8, 2), torch.tensor([8, 8, 8])).spans[:, 0]
-    for sentence in spans.tolist():
-        present = [tuple(span) for span in sentence if span[0] >= 0]
+    trees = best_trees(random_scores(8, 2), torch.tensor([8, 8, 8])).constituents[:, 0]
+    for tree in trees.tolist():
+        present = [(start, end) for start, end, _ in tree if start >= 0]
         assert present[0] == (0, 8)
         assert present == sorted(present, key=lambda span: (span[0], -span[1]))
 
@@ -168,7 +168,7 @@ def test_shorter_sentences_are_as_alone():
     scores = random_scores(n, 3, batch=4)
     together = chart_log_partition(scores, lengths)
     marginals = chart_sums(scores, lengths)[1]
-    best = best_constituents(scores, lengths, 3)
+    best = best_trees(scores, lengths, 3)
     spans = all_spans(n)
     for row, length in enumerate(lengths.tolist()):
         inside = spans[:, 1] <= length
@@ -176,10 +176,9 @@ def test_shorter_sentences_are_as_alone():
         torch.testing.assert_close(together[row], chart_log_partition(alone, lengths[row : row + 1])[0])
         torch.testing.assert_close(marginals[row, inside], chart_sums(alone, lengths[row : row + 1])[1][0])
         assert not marginals[row, ~inside].any()
-        by_itself = best_constituents(alone, lengths[row : row + 1], 3)
-        size = by_itself.labels.shape[2]
-        assert best.labels[row, :, :size].equal(by_itself.labels[0])
-        assert best.spans[row, :, :size].equal(by_itself.spans[0])
+        by_itself = best_trees(alone, lengths[row : row + 1], 3)
+        size = by_itself.constituents.shape[2]
+        assert best.constituents[row, :, :size].equal(by_itself.constituents[0])
         torch.testing.assert_close(best.scores[row], by_itself.scores[0])
 
 
@@ -202,7 +201,7 @@ def test_long_sentence():
     n = 200
     scores = random_scores(n, 4, batch=1, spread=10.0)
     lengths = torch.tensor([n])
-    best = best_constituents(scores, lengths)
+    best = best_trees(scores, lengths)
     log_partition = chart_log_partition(scores, lengths)
     assert best.scores[0, 0] < log_partition[0] < torch.inf
     marginals = chart_sums(scores, lengths)[1]
@@ -219,6 +218,6 @@ def test_margin_loss_of_other_dtypes():
 
 def test_unusable_scores():
     with pytest.raises(ValueError, match="NaN"):
-        best_constituents(torch.full((1, 3, 2), torch.nan), torch.tensor([2]))
+        best_trees(torch.full((1, 3, 2), torch.nan), torch.tensor([2]))
     with pytest.raises(ValueError, match="at least 1"):
-        best_constituents(torch.zeros(1, 3, 2), torch.tensor([2]), 0)
+        best_trees(torch.zeros(1, 3, 2), torch.tensor([2]), 0)

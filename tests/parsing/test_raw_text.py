@@ -261,7 +261,7 @@ def test_languages_in_conllu(telling):
 def test_models_that_tell_no_languages_apart(folder, telling):
     with pytest.raises(ValueError, match=r"tells no languages apart: .* train_segmenter\.py --languages_only"):
         Parser(folder, language="auto")
-    with pytest.raises(ValueError, match="has no network for the words of languages: leave language out"):
+    with pytest.raises(ValueError, match="split raw text into words, not for a UDGN"):
         Parser("udgn-en", language="auto")
     for told in ({"treebank": "aa_one"}, {"word_tokenizer": "spaces"}):
         with pytest.raises(ValueError, match="omit treebank and word_tokenizer"):

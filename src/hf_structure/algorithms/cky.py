@@ -14,15 +14,14 @@ from hf_structure.algorithms.chart import constituent_labels, num_words, span_in
 from hf_structure.algorithms.float64 import double, move
 
 
-class Constituents(NamedTuple):
+class BestTrees(NamedTuple):
     """The k best trees of a batch of sentences, best first."""
 
-    spans: torch.Tensor  # (batch, k, m, 2): half-open, outermost first, from left to right; -1 for padding
-    labels: torch.Tensor  # (batch, k, m): -1 for padding
-    scores: torch.Tensor  # (batch, k): of the trees; -inf where there are fewer
+    constituents: torch.Tensor  # (batch, k, m, 3): start, end, label; outermost first, left to right; -1 for padding
+    scores: torch.Tensor  # (batch, k): -inf where there are fewer
 
 
-def best_constituents(scores: torch.Tensor, lengths: torch.Tensor, k: int = 1) -> Constituents:
+def best_trees(scores: torch.Tensor, lengths: torch.Tensor, k: int = 1) -> BestTrees:
     """
     The `k` best labelled trees of each sentence, all different, best first. Computed on the CPU in float64; not
     differentiable.
@@ -34,7 +33,7 @@ def best_constituents(scores: torch.Tensor, lengths: torch.Tensor, k: int = 1) -
         k (`int`): Number of trees.
 
     Returns:
-        [`Constituents`] on the device of `scores`.
+        [`BestTrees`] on the device of `scores`.
 
     Raises:
         `ValueError`: NaN or +inf among the scores, or `k` below 1.
@@ -51,9 +50,9 @@ def best_constituents(scores: torch.Tensor, lengths: torch.Tensor, k: int = 1) -
             score, tree = search.tree(row, length, rank)
             values.append(score)
             trees.append(torch.tensor(tree, dtype=torch.long).view(-1, 3))  # (m, 3)
-    padded = move(pad_sequence(trees, True, padding_value=-1), scores.device).unflatten(0, (-1, k))  # (batch, k, m, 3)
-    best = move(torch.tensor(values, dtype=torch.float64), scores.device).view(-1, k)  # (batch, k)
-    return Constituents(padded[..., :2], padded[..., 2], best)
+    padded = pad_sequence(trees, True, padding_value=-1).unflatten(0, (-1, k))  # (batch, k, m, 3)
+    best = torch.tensor(values, dtype=torch.float64).view(-1, k)  # (batch, k)
+    return BestTrees(move(padded, scores.device), move(best, scores.device))
 
 
 def margin_loss(scores: torch.Tensor, labels: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
@@ -66,8 +65,7 @@ def margin_loss(scores: torch.Tensor, labels: torch.Tensor, lengths: torch.Tenso
     It is 0 where G has that margin over every other tree.
 
     Args:
-        scores, lengths: As for [`best_constituents`].
-        labels (`torch.LongTensor` of shape `(batch, S)`): Label of each constituent of G; negative for other spans.
+        scores, labels, lengths: As for [`~hf_structure.algorithms.chart.chart_log_prob`].
 
     Returns:
         `torch.Tensor` of shape `(batch,)`, float64.
@@ -77,8 +75,7 @@ def margin_loss(scores: torch.Tensor, labels: torch.Tensor, lengths: torch.Tenso
     of_gold = torch.where(is_gold, -1, 1).unsqueeze(2).to(scores.dtype)
     distances = torch.ones_like(scores).scatter(2, labels.clamp(min=0).unsqueeze(2), of_gold)
     augmented = scores + distances  # (batch, S, labels)
-    spans, chains, _ = best_constituents(augmented, lengths)
-    rivals = constituent_labels(torch.cat([spans, chains.unsqueeze(3)], dim=3)[:, 0], scores.shape[1])  # (batch, S)
+    rivals = constituent_labels(best_trees(augmented, lengths).constituents[:, 0], scores.shape[1])  # (batch, S)
     return tree_scores(augmented, rivals) + is_gold.sum(1) - tree_scores(scores, labels)
 
 

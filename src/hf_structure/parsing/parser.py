@@ -248,7 +248,7 @@ def choose_reader(model: Any, treebank: str | None, language: str | None, word_t
         raise ValueError("language='auto' is for words that the model finds: omit treebank and word_tokenizer")
     read_texts = abilities_of(model.config).read_texts
     if language is not None and treebank is None and read_texts is None:
-        raise ValueError(f"this {type(model).__name__} has no network for the words of languages: leave language out")
+        raise ValueError(f"language is for models that split raw text into words, not for a {type(model).__name__}")
     reader = read_texts(model, treebank, language) if read_texts else None
     return None if word_tokenizer else reader
 

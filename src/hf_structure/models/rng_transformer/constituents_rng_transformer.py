@@ -17,7 +17,7 @@ from hf_structure.algorithms.chart import (
     num_words,
     span_index,
 )
-from hf_structure.algorithms.cky import best_constituents, margin_loss
+from hf_structure.algorithms.cky import best_trees, margin_loss
 from hf_structure.models.modeling_outputs import DecoderOutput
 from hf_structure.models.rng_transformer.configuration_rng_transformer import CHAIN, RNGTransformerConfig
 from hf_structure.modules.dropout import Dropout
@@ -73,14 +73,13 @@ class RNGTransformerConstituents(nn.Module):
     def decode(self, vectors: torch.Tensor, lengths: torch.Tensor, k: int = 1) -> DecoderOutput:
         """The `k` best trees of each sentence, with exact probabilities, from vectors `(B, n + 1, D)`."""
         scores = self(vectors, lengths)
-        best = best_constituents(scores, lengths, k)
+        best = best_trees(scores, lengths, k)
         log_partition, marginals = chart_sums(scores, lengths)
         n = num_words(scores.shape[1])
         trees = []
-        pairs = zip(best.spans.flatten(0, 1).tolist(), best.labels.flatten(0, 1).tolist(), strict=True)
-        for row, (spans, labels) in enumerate(pairs):
+        for row, constituents in enumerate(best.constituents.flatten(0, 1).tolist()):
             tree = []
-            for (start, end), chain in zip(spans, labels, strict=True):
+            for start, end, chain in constituents:
                 if start >= 0:
                     probability = marginals[row // k, span_index(start, end, n), chain].item()
                     tree += [(start, end, label, probability) for label in self.chains[chain]]
