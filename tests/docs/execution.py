@@ -26,6 +26,7 @@ from hf_structure.training.examples import config_file
 FILTERS = ("awk", "grep")  # run as they are
 NOT_CHECKED = ("cat", "curl", "eval", "hf", "java", "mkdir", "sed")  # of others
 TRAINED_BY = {
+    "compare_constituents": "run_parsing",
     "compare_g2gt": "run_parsing",
     "compare_gilt": "run_clm",
     "compare_rngt": "run_parsing",
