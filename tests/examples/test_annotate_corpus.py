@@ -398,7 +398,7 @@ def test_refuses_to_go_on_with_other_options(run, broken, change, differs, tmp_p
         change = [change[0], *(request.getfixturevalue(c) if c == "g2g_transformer" else c for c in change[1:])]
         arguments = [*arguments, *change]
     message = message_of(run, *arguments)
-    assert f"of a run with other options ({differs} differ)" in message
+    assert f"of a run with other options ({differs})" in message
     assert "delete that folder" in message
     assert {file: file.read_bytes() for file in blocks(output).rglob("*.*")} == before
     assert not output.exists()

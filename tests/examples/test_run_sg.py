@@ -232,7 +232,7 @@ def test_refuses_to_go_on_with_other_options(run, gilt, suites, broken, change, 
         change = []
     with pytest.raises(ValueError, match="of a run with other options") as error:
         run(*arguments, *(gilt if part == "gilt" else part for part in change))
-    assert f"({differs} differ)" in str(error.value)
+    assert f"({differs})" in str(error.value)
     assert not (output / "results.json").exists()
 
 

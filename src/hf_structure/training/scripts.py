@@ -288,8 +288,8 @@ def check_same_options(before: dict, options: dict, folder: str | Path) -> None:
     changed = [name for name in options | before if options.get(name) != before.get(name)]
     if changed:
         raise ValueError(
-            f"{folder} is of a run with other options ({', '.join(changed)} differ): give the same ones to go on with "
-            "it, or delete that folder to start again"
+            f"{folder} is of a run with other options ({', '.join(changed)}): give the same ones to go on with it, or "
+            "delete that folder to start again"
         )
 
 
