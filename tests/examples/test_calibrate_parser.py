@@ -3,8 +3,9 @@ import json
 import pytest
 from running import load_script
 from safetensors.torch import load_file
+from tiny_models import new_rng_transformer
 
-from hf_structure import parse
+from hf_structure import build_word_tokenizer, parse
 
 script = load_script("calibrate_parser")
 
@@ -58,6 +59,54 @@ def test_calibrates_some_and_keeps_the_others(run):
     assert set(fitted[0]) == {"feats"}
     assert set(fitted[1]) == {"feats", "heads"}
     assert fitted[0]["feats"] == fitted[1]["feats"]
+
+
+BRACKETS = {
+    "dev": "(S (NP (DT the) (NN cat)) (VP (VBD slept)))\n(S (NP (NN cats)) (VP (VBD saw) (NP (DT the) (NN dog))))\n",
+    "test": "(NP (DT the) (NN cats))\n",
+}
+
+
+@pytest.fixture
+def brackets(tmp_path):
+    """Files of constituency trees, and a parser that predicts such trees."""
+    for name, trees in BRACKETS.items():
+        (tmp_path / f"{name}.mrg").write_text(trees)
+    words = build_word_tokenizer(["the", "cat", "cats", "dog", "slept", "saw"])
+    parser = new_rng_transformer(tmp_path / "parser", words, constituents=["NP", "S", "S+VP"], constituent_size=8)
+    return tmp_path / "dev.mrg", tmp_path / "test.mrg", parser
+
+
+def test_calibrates_constituents(brackets, tmp_path, capsys):
+    dev, test, parser = brackets
+    folder = tmp_path / "out"
+    files = ["--constituents", str(dev), "--test_constituents", str(test)]
+    script.main([str(parser), *files, "--output_dir", str(folder)])
+    temperature, share = json.loads((folder / "config.json").read_text())["calibration"]["constituents"]
+    assert temperature > 0
+    assert share == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert [row.split()[0] for row in rows[-2:]] == ["dev.mrg", "test.mrg"]
+    trees = [
+        parse([["the", "dog", "slept"]], model, structure="constituency")[0].constituency for model in (parser, folder)
+    ]
+    assert trees[0].spans == trees[1].spans
+    assert trees[0].labels == trees[1].labels
+    assert trees[0].probabilities != trees[1].probabilities
+
+
+def test_constituents_that_cannot_be_calibrated(run, brackets, tagger, tmp_path, capsys):
+    dev, _, parser = brackets
+    cases = {
+        "the model predicts no constituents": [str(tagger), "--constituents", str(dev)],
+        "read from brackets, not from conllu": [str(parser), "--constituents", str(tmp_path / "gold.conllu")],
+        "give development sets": [str(parser)],
+    }
+    for message, arguments in cases.items():
+        with pytest.raises(SystemExit) as error:
+            script.main([*arguments, "--output_dir", str(tmp_path / "out")])
+        assert message in f"{error.value}{capsys.readouterr().err}"
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

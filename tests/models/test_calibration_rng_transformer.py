@@ -55,6 +55,23 @@ def test_calibration_changes_no_prediction(options, rounds):
         assert torch.equal(plain.log_probs.argsort(descending=True), found.log_probs.argsort(descending=True))
 
 
+@pytest.mark.parametrize("k", [1, 3])
+def test_constituents_have_a_temperature(k):
+    chains = {"constituents": ["NP", "S+VP"], "constituent_size": 6}
+    plain = tiny_model(**chains)
+    found = tiny_model({"constituents": [2.5, 0.0]}, **chains).decode(IDS, MASK, constituents=k)
+    before = plain.decode(IDS, MASK, constituents=k)
+    assert before.spans.equal(found.spans)
+    assert before.span_labels.equal(found.span_labels)
+    # The same scores over the temperature, from a model whose last layer has them.
+    for parameter in plain.constituents.label.parameters():
+        parameter.data /= 2.5
+    expected = plain.decode(IDS, MASK, constituents=k)
+    assert_close(found.span_probs, expected.span_probs)
+    assert_close(found.span_log_probs, expected.span_log_probs)
+    assert (found.span_probs - before.span_probs).abs().max() > 0.01
+
+
 @pytest.mark.parametrize("share", [0.0, 0.125])
 def test_probabilities_by_brute_force(share):
     temperature = 2.5
@@ -135,6 +152,7 @@ def test_calibration_is_saved(tmp_path):
         ({"upos": [1.0, 1.0]}, "a share below 1"),
         ({"upos": [1.0, -0.5]}, "a share below 1"),
         ({"labels": [1.0]}, "labels needs a temperature above 0 and a share"),
+        ({"constituents": [1.5, 0.1]}, "constituents have a temperature, and a share of 0, not 0.1"),
     ],
     ids=str,
 )

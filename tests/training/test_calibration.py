@@ -3,7 +3,18 @@ import torch
 from torch.testing import assert_close
 
 from hf_structure import RNGTransformerConfig
-from hf_structure.training.calibration import Calibration, Choices, fit, join, probabilities
+from hf_structure.algorithms.chart import span_index
+from hf_structure.algorithms.cky import best_trees
+from hf_structure.training.calibration import (
+    Calibration,
+    Choices,
+    SpanChoices,
+    fit,
+    fit_temperature,
+    join,
+    probabilities,
+    span_probabilities,
+)
 
 TRUE = Calibration(2.0, 0.05)
 
@@ -41,3 +52,18 @@ def test_sentences_of_different_lengths():
     both = join([whole, narrow])
     expected = torch.cat([probabilities(whole, TRUE), probabilities(narrow, TRUE)])
     assert_close(probabilities(both, TRUE), expected)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
+def test_finds_the_temperature_of_constituents(temperature):
+    torch.manual_seed(0)
+    batches = []
+    for n in (3, 5):
+        scores = 4 * torch.randn(600, n * (n + 1) // 2, 3)
+        lengths = torch.randint(1, n + 1, (600,))
+        trees = best_trees(scores, lengths).constituents[:, 0]  # (600, m, 3)
+        rows, places = (trees[..., 0] >= 0).nonzero().T
+        starts, ends, chains = trees[rows, places].T
+        batch = SpanChoices(scores, lengths, rows, span_index(starts, ends, n), chains, torch.ones(0))
+        batches.append(batch._replace(right=torch.rand(len(rows)) < span_probabilities([batch], temperature)))
+    assert fit_temperature(batches) == pytest.approx(temperature, rel=0.1)

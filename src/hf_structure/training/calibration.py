@@ -1,15 +1,19 @@
 """Fits the temperatures and shares of `config.calibration` to a development set (Guo et al. 2017)."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch.nn.functional import pad
 from tqdm.auto import tqdm
 
+from hf_structure.algorithms.chart import chart_sums, num_words, span_index
+from hf_structure.algorithms.cky import best_trees
 from hf_structure.corpora.batching import similar_length_batches
 from hf_structure.corpora.collators import WordCollator
+from hf_structure.models.rng_transformer.configuration_rng_transformer import CHAIN
 from hf_structure.parsing.parser import Parser, decode_batch, parses_of
 from hf_structure.text.conllu import ConlluSentence
 from hf_structure.text.reading import read_all
@@ -18,6 +22,9 @@ STEPS = 60  # evaluations of the loss, enough for two numbers
 FORBIDDEN = -1e4  # replaces -inf, whose gradient is nan
 MOST_UNIFORM = 0.99  # the largest share e: a configuration refuses 1
 START = (0.4, -4.0)  # log T and logit of e, near what parsers need
+TEMPERATURES = (0.05, 20.0)  # least and largest that are tried for constituents
+TOLERANCE = 0.01  # of the logarithm of a temperature
+GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 class Choices(NamedTuple):
@@ -77,6 +84,85 @@ def collect(parser: Parser, gold: Sequence[ConlluSentence]) -> dict[str, Choices
     for name, choices in _choices(parser, gold):
         parts.setdefault(name, []).append(choices)
     return {name: join(found) for name, found in parts.items()}
+
+
+class SpanChoices(NamedTuple):
+    """The N constituents of the best trees of B sentences with S spans, each with one of C chains of labels."""
+
+    scores: torch.Tensor  # (B, S, C)
+    lengths: torch.Tensor  # (B,)
+    rows: torch.Tensor  # (N,): the sentence of each
+    spans: torch.Tensor  # (N,)
+    chains: torch.Tensor  # (N,)
+    right: torch.Tensor  # (N,)
+
+
+def span_probabilities(batches: Sequence[SpanChoices], temperature: float) -> torch.Tensor:
+    """Probabilities of all constituents, `(N,)`."""
+    found = []
+    for batch in batches:
+        _, marginals = chart_sums(batch.scores / temperature, batch.lengths)  # (B, S, C)
+        found.append(marginals[batch.rows, batch.spans, batch.chains])
+    return torch.cat(found).clamp(0, 1)
+
+
+def fit_temperature(batches: Sequence[SpanChoices]) -> float:
+    """Returns the temperature with the least Brier score, found by golden-section search over its logarithm."""
+    right = torch.cat([batch.right for batch in batches]).double()
+
+    def loss(log_temperature: float) -> float:
+        probs = span_probabilities(batches, math.exp(log_temperature))
+        return (probs - right).square().mean().item()
+
+    low, high = map(math.log, TEMPERATURES)
+    while high - low > TOLERANCE:
+        # The inner points divide the interval by the golden ratio.
+        step = (high - low) * GOLDEN
+        if loss(high - step) < loss(low + step):
+            high = low + step
+        else:
+            low = high - step
+    return math.exp((low + high) / 2)
+
+
+@torch.no_grad()
+def collect_constituents(parser: Parser, gold: Sequence[dict[str, Any]]) -> list[SpanChoices]:
+    """
+    Returns the constituents that a refinement parser finds in sentences with gold `words` and `spans` (start, end,
+    label), in batches. Raises `ValueError` if it predicts none.
+    """
+    model: Any = parser.model
+    if model.constituents is None:
+        raise ValueError("the model predicts no constituents")
+    encoded = [parser.encode(source) for source in read_all([sentence["words"] for sentence in gold])]
+    lengths = [len(sentence["input_ids"]) for sentence in encoded]
+    found = []
+    for indices in tqdm(similar_length_batches(lengths, parser.options.batch_size), desc="parsing", unit=" batches"):
+        inputs = WordCollator()([encoded[index] for index in indices])
+        sentences, _ = model.read_words(**{name: value.to(model.device) for name, value in inputs.items()})
+        scores, _, _ = model.refine(sentences, None, "tree", model.config.num_rounds)
+        span_scores = model.constituents(scores.vectors, sentences.lengths).cpu()
+        trees = best_trees(span_scores, sentences.lengths.cpu()).constituents[:, 0]  # (B, m, 3)
+        n = num_words(span_scores.shape[1])
+        judged = []
+        for row, (index, tree) in enumerate(zip(indices, trees.tolist(), strict=True)):
+            for (start, end, chain), right in _judged(tree, gold[index]["spans"], model.config.constituents):
+                judged.append((row, span_index(start, end, n), chain, right))
+        columns = torch.tensor(judged, dtype=torch.long).view(-1, 4).unbind(1)
+        found.append(SpanChoices(span_scores, sentences.lengths.cpu(), *columns))
+    return found
+
+
+def _judged(
+    tree: Sequence[Sequence[int]], gold: Iterable[tuple[int, int, str]], chains: Sequence[str]
+) -> Iterator[tuple[Sequence[int], bool]]:
+    """Yields each constituent (start, end, chain) of a tree, once for each label, and True if that is right."""
+    left = Counter(map(tuple, gold))
+    for constituent in tree:
+        start, end, chain = constituent
+        for label in chains[chain].split(CHAIN) if start >= 0 else ():
+            yield constituent, left[start, end, label] > 0
+            left[start, end, label] -= 1
 
 
 def join(parts: Sequence[Choices]) -> Choices:

@@ -78,7 +78,7 @@ class RNGTransformerConfig(EncoderConfig):
             with one root, as `examples/papers/compare_rngt.py` compares them.
         calibration (`dict[str, list[float]]`, *optional*): A temperature T and a share e for `"heads"`, `"labels"` and
             each of `columns`. With them, `decode` turns scores s into probabilities (1 - e) softmax(s / T) + e /
-            number of choices, of whole trees, too. They change no prediction.
+            number of choices, of whole trees, too. For `"constituents"` e is 0. They change no prediction.
 
     Example:
 
@@ -282,10 +282,12 @@ class RNGTransformerConfig(EncoderConfig):
     def validate_calibration(self):
         """Raises `ValueError` for an unknown name, and for a temperature or share that is out of range."""
         for name, values in (self.calibration or {}).items():
-            if name not in ("heads", "labels", *(self.columns or {})):
-                raise ValueError(f"calibration: {name} is neither heads, labels, nor one of the columns")
+            if name not in ("heads", "labels", "constituents", *(self.columns or {})):
+                raise ValueError(f"calibration: {name} is neither heads, labels, constituents nor one of the columns")
             if len(values) != 2 or not (0 < values[0] < math.inf and 0 <= values[1] < 1):
                 raise ValueError(f"calibration: {name} needs a temperature above 0 and a share below 1, not {values}")
+            if name == "constituents" and values[1]:
+                raise ValueError(f"calibration: constituents have a temperature, and a share of 0, not {values[1]}")
 
 
 @lru_cache(maxsize=64)

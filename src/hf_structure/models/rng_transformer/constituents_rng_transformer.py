@@ -42,6 +42,7 @@ class RNGTransformerConstituents(nn.Module):
         self.dropout = Dropout(config.decoder_dropout)
         numbers = {label: number for number, label in enumerate(config.span_labels)}
         self.has_margin = config.constituent_loss == "margin"
+        self.temperature, _ = config.calibration_of("constituents")
         self.chains = [[numbers[label] for label in chain.split(CHAIN)] for chain in config.constituents or ()]
 
     def forward(self, vectors: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
@@ -71,8 +72,11 @@ class RNGTransformerConstituents(nn.Module):
         return losses.sum().to(scores.dtype)
 
     def decode(self, vectors: torch.Tensor, lengths: torch.Tensor, k: int = 1) -> DecoderOutput:
-        """The `k` best trees of each sentence, with exact probabilities, from vectors `(B, n + 1, D)`."""
-        scores = self(vectors, lengths)
+        """
+        The `k` best trees of each sentence, with exact probabilities by `config.calibration`, from vectors
+        `(B, n + 1, D)`.
+        """
+        scores = self(vectors, lengths) / self.temperature
         best = best_trees(scores, lengths, k)
         log_partition, marginals = chart_sums(scores, lengths)
         n = num_words(scores.shape[1])
