@@ -62,7 +62,7 @@ class RNGTransformerConfig(EncoderConfig):
             from the top, as in `"S+VP"`. For parsers that give both kinds of trees.
         constituent_size (`int`, defaults to 256): Width of the hidden layer of their scores.
         constituent_loss (`"tree"` or `"margin"`, defaults to `"tree"`): Maximise the probability of the constituency
-            tree, or its margin over all others. Scores that learned a margin give no calibrated probabilities.
+            tree, or its margin over all others, after which probabilities are far too low without `calibration`.
         use_graph_input (`bool`, defaults to `True`): Let self-attention read a graph: the last round's or a given one.
         num_graph_layers (`int` or `list[int]`, *optional*): Number of last layers that read the graph, or a list of
             layers, counted from 0; all of them by default, as in the paper. The layers below are the same in all

@@ -36,13 +36,12 @@ class RNGTransformerConstituents(nn.Module):
 
     def __init__(self, config: RNGTransformerConfig):
         super().__init__()
+        self.config = config
         self.start = nn.Linear(2 * config.hidden_size, config.constituent_size)
         self.end = nn.Linear(2 * config.hidden_size, config.constituent_size, bias=False)
         self.label = nn.Linear(config.constituent_size, len(config.constituents or ()))
         self.dropout = Dropout(config.decoder_dropout)
         numbers = {label: number for number, label in enumerate(config.span_labels)}
-        self.has_margin = config.constituent_loss == "margin"
-        self.temperature, _ = config.calibration_of("constituents")
         self.chains = [[numbers[label] for label in chain.split(CHAIN)] for chain in config.constituents or ()]
 
     def forward(self, vectors: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
@@ -65,7 +64,7 @@ class RNGTransformerConstituents(nn.Module):
             return vectors.new_zeros(())
         scores = self(vectors[rows], lengths[rows])
         labels = constituent_labels(constituents[rows], scores.shape[1])
-        if self.has_margin:
+        if self.config.constituent_loss == "margin":
             losses = margin_loss(scores, labels, lengths[rows])
         else:
             losses = -chart_log_prob(scores, labels, lengths[rows])
@@ -76,7 +75,8 @@ class RNGTransformerConstituents(nn.Module):
         The `k` best trees of each sentence, with exact probabilities by `config.calibration`, from vectors
         `(B, n + 1, D)`.
         """
-        scores = self(vectors, lengths) / self.temperature
+        temperature, _ = self.config.calibration_of("constituents")
+        scores = self(vectors, lengths) / temperature
         best = best_trees(scores, lengths, k)
         log_partition, marginals = chart_sums(scores, lengths)
         n = num_words(scores.shape[1])
