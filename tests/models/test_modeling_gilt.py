@@ -679,7 +679,8 @@ def test_a_graft_without_graph_is_its_source(backbone, implementation, tmp_path)
     original.save_pretrained(tmp_path)
     loaded = GiLTForCausalLM.from_pretrained_lm(str(tmp_path), graph_layers=1, **PARTS)
     exact = original.double()(**plain).logits[real]
-    assert_close(loaded.double()(**plain).logits[real], exact, atol=1e-6, rtol=0)
+    # Some layers compute in single precision whatever the weights, and processors round that differently.
+    assert_close(loaded.double()(**plain).logits[real], exact, atol=5e-6, rtol=0)
 
 
 @pytest.mark.parametrize("backbone", GRAFTS)

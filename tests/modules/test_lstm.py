@@ -5,6 +5,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from hf_structure.modules import lstm
 from hf_structure.modules.lstm import BiLSTM
 
 
@@ -51,3 +52,30 @@ def test_dropout_is_between_layers_only_and_in_training_only():
     assert not torch.equal(two(inputs, lengths), two(inputs, lengths))
     two.eval()
     torch.testing.assert_close(two(inputs, lengths), two(inputs, lengths))
+
+
+def test_single_precision_where_an_lstm_cannot_run_under_autocast(monkeypatch):
+    """Some processors have no bfloat16 instructions, and torch raises an error there."""
+    monkeypatch.setattr(lstm, "runs_under_autocast", lambda dtype: False)
+    layer = lstm.LSTM(3, 4, batch_first=True)
+    inputs = torch.randn(2, 5, 3).bfloat16().requires_grad_()
+    expected, memory = layer(inputs.float())
+    with torch.autocast("cpu", torch.bfloat16):
+        found, after = layer(inputs)
+        again, _ = layer(inputs, after)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(after, memory)
+    assert again.dtype == torch.float32
+    found.sum().backward()
+    assert inputs.grad.dtype == torch.bfloat16
+    assert layer.weight_hh_l0.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_on_this_machine(dtype):
+    layer = lstm.LSTM(3, 4, batch_first=True)
+    inputs = torch.randn(2, 5, 3)
+    with torch.autocast("cpu", dtype):
+        found, _ = layer(inputs)
+    assert found.dtype == (dtype if lstm.runs_under_autocast(dtype) else torch.float32)
+    torch.testing.assert_close(found.float(), layer(inputs)[0], atol=0.03, rtol=0)

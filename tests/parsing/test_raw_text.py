@@ -115,7 +115,7 @@ def test_languages_and_treebanks(model, tokenizer):
     assert read(language="bb") == 1
     with pytest.raises(ValueError, match="language must be one of aa, bb, not 'cc'"):
         read(language="cc")
-    with pytest.raises(ValueError, match="leave language out"):
+    with pytest.raises(ValueError, match="split raw text into words, not for a UDGN"):
         Parser("udgn-en", language="en")
 
 
@@ -299,7 +299,7 @@ def test_languages_of_tables_and_commands(telling, tmp_path, capsys):
     assert expected in capsys.readouterr().out
     with pytest.raises(SystemExit) as end:
         main(["parse", str(tmp_path / "text.txt"), "--model", "udgn-en", "--language", "auto"])
-    assert "leave language out" in str(end.value.code) + capsys.readouterr().err
+    assert "split raw text into words, not for a UDGN" in str(end.value.code) + capsys.readouterr().err
 
 
 def test_languages_in_pipelines(telling):

@@ -1,4 +1,6 @@
-"""Bidirectional LSTM over sentences of different lengths."""
+"""LSTMs that run under autocast on any processor, and bidirectional ones over sentences of different lengths."""
+
+from functools import cache
 
 import torch
 from torch import nn
@@ -6,9 +8,33 @@ from torch import nn
 from hf_structure.modules.dropout import Dropout
 
 
+@cache
+def runs_under_autocast(dtype: torch.dtype) -> bool:
+    """True if torch's LSTM runs on this CPU under autocast; without instructions for the dtype, it raises an error."""
+    zeros = torch.zeros(1, 1, 1)
+    weights = [torch.zeros(4, 1), torch.zeros(4, 1), torch.zeros(4), torch.zeros(4)]
+    try:
+        with torch.autocast("cpu", dtype):
+            torch.lstm(zeros, (zeros, zeros), weights, True, 1, 0.0, False, False, True)
+    except RuntimeError:
+        return False
+    return True
+
+
+class LSTM(nn.LSTM):
+    """A [`~torch.nn.LSTM`] that computes in single precision where it cannot run under autocast."""
+
+    def forward(self, inputs: torch.Tensor, memory: tuple[torch.Tensor, torch.Tensor] | None = None):
+        is_autocast = inputs.device.type == "cpu" and torch.is_autocast_enabled("cpu")
+        if not is_autocast or runs_under_autocast(torch.get_autocast_dtype("cpu")):
+            return super().forward(inputs, memory)
+        with torch.autocast("cpu", enabled=False):
+            return super().forward(inputs.to(self.weight_hh_l0.dtype), memory)
+
+
 class BiLSTM(nn.Module):
     """
-    Layers of bidirectional LSTMs, each direction a [`~torch.nn.LSTM`] of its own over padded sentences.
+    Layers of bidirectional LSTMs, each direction an [`LSTM`] of its own over padded sentences.
 
     Computes the same as a bidirectional [`~torch.nn.LSTM`] over packed sequences, but is faster on a CPU, where the
     fused kernel takes no sequences of different lengths, and does not copy the lengths to the host on a GPU. Each
@@ -18,8 +44,8 @@ class BiLSTM(nn.Module):
     def __init__(self, input_size: int, hidden_size: int, num_layers: int, dropout: float = 0.0):
         super().__init__()
         widths = [input_size] + [2 * hidden_size] * (num_layers - 1)
-        self.forward_layers = nn.ModuleList(nn.LSTM(width, hidden_size, batch_first=True) for width in widths)
-        self.backward_layers = nn.ModuleList(nn.LSTM(width, hidden_size, batch_first=True) for width in widths)
+        self.forward_layers = nn.ModuleList(LSTM(width, hidden_size, batch_first=True) for width in widths)
+        self.backward_layers = nn.ModuleList(LSTM(width, hidden_size, batch_first=True) for width in widths)
         self.dropout = Dropout(dropout)
 
     def forward(self, inputs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:

@@ -42,6 +42,7 @@ from hf_structure.modules.dropout import Dropout
 from hf_structure.modules.encoder_start import PretrainedEncoderMixin
 from hf_structure.modules.graph_encoder import GraphEncoderModel, GraphPreTrainedModel, refuse_states
 from hf_structure.modules.graph_transformer import Arcs, take
+from hf_structure.modules.lstm import LSTM
 from hf_structure.modules.padding import check_one_input, ones_mask
 from hf_structure.modules.words import WordPlaces, average_pieces, place_words
 
@@ -127,7 +128,7 @@ class G2GTransformerHistory(nn.Module):
         super().__init__()
         size = config.history_size
         self.embeddings = nn.Embedding(config.num_actions + 1, size)
-        self.lstm = nn.LSTM(size, size, config.history_num_layers, batch_first=True)
+        self.lstm = LSTM(size, size, config.history_num_layers, batch_first=True)
 
     def forward(
         self, actions: torch.Tensor, memory: tuple[torch.Tensor, torch.Tensor] | None = None
