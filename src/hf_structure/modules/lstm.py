@@ -11,8 +11,9 @@ from hf_structure.modules.dropout import Dropout
 @cache
 def runs_under_autocast(dtype: torch.dtype) -> bool:
     """True if torch's LSTM runs on this CPU under autocast; without instructions for the dtype, it raises an error."""
-    zeros = torch.zeros(1, 1, 1)
-    weights = [torch.zeros(4, 1), torch.zeros(4, 1), torch.zeros(4), torch.zeros(4)]
+    zeros = torch.zeros(1, 1, 1, dtype=torch.float32)
+    # Of the input and of the memory, and the biases of both, for the four gates.
+    weights = [zeros.new_zeros(4, 1), zeros.new_zeros(4, 1), zeros.new_zeros(4), zeros.new_zeros(4)]
     try:
         with torch.autocast("cpu", dtype):
             torch.lstm(zeros, (zeros, zeros), weights, True, 1, 0.0, False, False, True)
