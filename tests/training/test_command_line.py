@@ -1,6 +1,7 @@
 """Options of the training scripts: each has an effect, or is refused in one line."""
 
 import json
+import re
 import sys
 from dataclasses import fields
 from types import SimpleNamespace
@@ -94,7 +95,8 @@ def test_help_all_adds_the_options_of_transformers(parsed, capsys):
     ours, every = texts
     assert "--torch_compile_mode" in every
     assert "--torch_compile_mode" not in ours
-    assert all(f"--{name} " in ours for name in ("max_tokens", "learning_rate", "output_dir", "seed", "help_all"))
+    for name in ("max_tokens", "learning_rate", "output_dir", "seed", "help_all"):
+        assert re.search(f"--{name}[ ,]", ours)  # Python 3.14 writes values after all names of an option
     assert len(every) > 2 * len(ours)
 
 
