@@ -73,6 +73,8 @@ def average(folders: list[str], shares: list[float] | None = None, keep: tuple[s
     mean = load(folders[0])
     vocabulary = read_tokenizer(folders[0]).get_vocab()
     state = weights(mean)
+    if unused := [prefix for prefix in keep if not any(name.startswith(prefix) for name in state)]:
+        raise ValueError(f"--keep: no weight of {folders[0]} begins with {unused[0]!r}")
     totals = dict.fromkeys(state, shares[0])
     for folder, share in zip(tqdm(folders[1:], desc="averaging", unit=" models"), shares[1:], strict=True):
         check_alike(folders[0], mean.config, vocabulary, folder)

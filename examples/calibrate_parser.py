@@ -60,6 +60,9 @@ def calibrate(args: argparse.Namespace) -> None:
     check_empty(args.output_dir)
     if not (args.gold or args.constituents):
         raise ValueError("give development sets: --gold in CoNLL-U, --constituents in brackets, or both")
+    for name, needed in (("only", "gold"), ("test_constituents", "constituents")):
+        if getattr(args, name) and not getattr(args, needed):
+            raise ValueError(f"--{name} has no effect without --{needed}")
     if args.treebanks and len(args.treebanks) != len(args.gold):
         raise ValueError(f"--treebanks must name one of each of the {len(args.gold)} files of --gold")
     folder = Path(resolve_model(args.model, trust_remote_code=args.trust_remote_code))

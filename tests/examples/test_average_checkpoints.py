@@ -142,6 +142,9 @@ def test_wrong_commands_end_in_one_line(tokenizer, save, tmp_path, capsys):
         "--shares needs a number above 0 for each of the 2 models": [
             *(folder, folder, "--shares", "1", "--output_dir", str(tmp_path / "new"))
         ],
+        f"--keep: no weight of {folder} begins with 'tager'": [
+            *(folder, folder, "--keep", "tager", "--output_dir", str(tmp_path / "new"))
+        ],
         "is not empty": [folder, folder, "--output_dir", folder],
         "holds no model": [folder, str(tmp_path / "nowhere"), "--output_dir", str(tmp_path / "new")],
     }

@@ -101,6 +101,10 @@ def test_constituents_that_cannot_be_calibrated(run, brackets, tagger, tmp_path,
         "the model predicts no constituents": [str(tagger), "--constituents", str(dev)],
         "read from brackets, not from conllu": [str(parser), "--constituents", str(tmp_path / "gold.conllu")],
         "give development sets": [str(parser)],
+        "--only has no effect without --gold": [str(parser), "--constituents", str(dev), "--only", "heads"],
+        "--test_constituents has no effect without --constituents": [
+            *(str(parser), "--gold", str(tmp_path / "gold.conllu"), "--test_constituents", str(dev))
+        ],
     }
     for message, arguments in cases.items():
         with pytest.raises(SystemExit) as error:

@@ -72,7 +72,7 @@ def margin_loss(scores: torch.Tensor, labels: torch.Tensor, lengths: torch.Tenso
     """
     is_gold = labels >= 0  # (batch, S)
     # |T \ G| + |G \ T| = |G| + a sum over T: -1 for a constituent of G, 1 for any other.
-    of_gold = torch.where(is_gold, -1, 1).unsqueeze(2).to(scores.dtype)
+    of_gold = torch.where(is_gold, -1, 1).unsqueeze(2).to(scores.dtype)  # (batch, S, 1)
     distances = torch.ones_like(scores).scatter(2, labels.clamp(min=0).unsqueeze(2), of_gold)
     augmented = scores + distances  # (batch, S, labels)
     rivals = constituent_labels(best_trees(augmented, lengths).constituents[:, 0], scores.shape[1])  # (batch, S)

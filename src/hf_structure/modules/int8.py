@@ -89,7 +89,7 @@ class Int8Linear(nn.Module):
         scale = rows.abs().amax(1, keepdim=True).clamp_(min=TINY).div_(INPUT_LIMIT)
         inputs = (rows / scale).round_().to(self.quantized.dtype)
         if self.quantized.dtype == torch.int8:
-            products = torch._int_mm(inputs, self.quantized.T)
+            products = torch._int_mm(inputs, self.quantized.T)  # (rows, out_features)
             # In place: new memory would cost more than the product.
             results = products.view(torch.float32).copy_(products)
         else:

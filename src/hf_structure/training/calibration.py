@@ -148,7 +148,7 @@ def collect_constituents(parser: Parser, gold: Sequence[dict[str, Any]]) -> list
         for row, (index, tree) in enumerate(zip(indices, trees.tolist(), strict=True)):
             for (start, end, chain), right in _judged(tree, gold[index]["spans"], model.config.constituents):
                 judged.append((row, span_index(start, end, n), chain, right))
-        columns = torch.tensor(judged, dtype=torch.long).view(-1, 4).unbind(1)
+        columns = torch.tensor(judged, dtype=torch.long).view(-1, 4).unbind(1)  # each (N,)
         found.append(SpanChoices(span_scores, sentences.lengths.cpu(), *columns))
     return found
 
