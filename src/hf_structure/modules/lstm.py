@@ -30,7 +30,7 @@ class LSTM(nn.LSTM):
         if not is_autocast or runs_under_autocast(torch.get_autocast_dtype("cpu")):
             return super().forward(inputs, memory)
         with torch.autocast("cpu", enabled=False):
-            return super().forward(inputs.to(self.weight_hh_l0.dtype), memory)
+            return super().forward(inputs.to(next(self.parameters()).dtype), memory)
 
 
 class BiLSTM(nn.Module):
