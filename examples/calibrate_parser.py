@@ -69,6 +69,8 @@ def calibrate(args: argparse.Namespace) -> None:
     config = read_config(folder, "parser", args.trust_remote_code)
     if not isinstance(config, RNGTransformerConfig):
         raise ValueError(f"{args.model} is no RNGTransformer, the only parser that can be calibrated")
+    if args.constituents and not config.constituents:
+        raise ValueError(f"--constituents: {args.model} predicts no constituents")
     # All files are read before the first is parsed, which takes minutes.
     gold = [read_gold(read_conllu(file), file) for file in args.gold]
     brackets = {file: read_trees(file) for file in (*args.constituents, *args.test_constituents)}

@@ -98,7 +98,9 @@ def test_calibrates_constituents(brackets, tmp_path, capsys):
 def test_constituents_that_cannot_be_calibrated(run, brackets, tagger, tmp_path, capsys):
     dev, _, parser = brackets
     cases = {
-        "the model predicts no constituents": [str(tagger), "--constituents", str(dev)],
+        "predicts no constituents": [
+            *(str(tagger), "--gold", str(tmp_path / "gold.conllu"), "--constituents", str(dev))
+        ],
         "read from brackets, not from conllu": [str(parser), "--constituents", str(tmp_path / "gold.conllu")],
         "give development sets": [str(parser)],
         "--only has no effect without --gold": [str(parser), "--constituents", str(dev), "--only", "heads"],
@@ -109,7 +111,9 @@ def test_constituents_that_cannot_be_calibrated(run, brackets, tagger, tmp_path,
     for message, arguments in cases.items():
         with pytest.raises(SystemExit) as error:
             script.main([*arguments, "--output_dir", str(tmp_path / "out")])
-        assert message in f"{error.value}{capsys.readouterr().err}"
+        printed = capsys.readouterr()
+        assert message in f"{error.value}{printed.err}"
+        assert not printed.out  # nothing has been parsed
     assert not (tmp_path / "out").exists()
 
 

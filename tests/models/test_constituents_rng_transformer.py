@@ -1,8 +1,12 @@
 """The constituents of the refinement parser: scores, loss and trees against their definitions."""
 
+from collections import Counter
+from itertools import product
+
 import pytest
 import torch
 from huggingface_hub.errors import StrictDataclassError
+from labelled_trees import enumerate_trees, values_of
 from test_modeling_rng_transformer import PIECES, decode, tiny_config, tiny_model
 
 from hf_structure import RNGTransformerForParsing
@@ -137,8 +141,49 @@ def test_trees_and_their_probabilities():
                 assert probability == 0
 
 
-def test_padding_and_batches_change_nothing():
-    model = model_with_constituents()
+@pytest.mark.parametrize(("chains", "n"), [(["NP", "VP"], 3), (["NP", "S+VP", "VP", "NP+NP"], 2)])
+@pytest.mark.parametrize("k", [1, 4])
+def test_least_expected_differences_by_brute_force(chains, n, k):
+    config = tiny_config(constituents=chains, constituent_size=6, constituent_objective="expected_constituents")
+    torch.manual_seed(0)
+    scorer = RNGTransformerConstituents(config).eval()
+    vectors = 3 * torch.randn(8, n + 1, config.hidden_size)
+    lengths = torch.full((8,), n)
+    with torch.no_grad():
+        scores = scorer(vectors, lengths)
+        found = scorer.decode(vectors, lengths, k)
+    trees = enumerate_trees(n, len(chains))
+    bags = [
+        Counter((span, label) for span, chain in enumerate(tree) if chain >= 0 for label in chains[chain].split("+"))
+        for tree in trees.tolist()
+    ]
+    differences = torch.tensor([[sum(((a - b) + (b - a)).values()) for b in bags] for a in bags]).double()
+    values = values_of(scores.double(), trees)
+    risks = values.softmax(1) @ differences  # (8, trees)
+    least = risks.sort(1).values[:, :k]
+    for row, rank in product(range(8), range(k)):
+        own = (row, rank) if k > 1 else (row,)
+        spans, labels = found.spans[own].tolist(), found.span_labels[own].tolist()
+        pairs = [(span, label) for span, label in zip(spans, labels, strict=True) if label >= 0]
+        number = bags.index(Counter((span_index(*span, n), config.span_labels[label]) for span, label in pairs))
+        torch.testing.assert_close(risks[row, number], least[row, rank])
+        torch.testing.assert_close(
+            found.span_log_probs[own].double(), values.log_softmax(1)[row, number], rtol=1e-5, atol=1e-5
+        )
+    assert (risks.argmin(1) != values.argmax(1)).any()
+
+
+def test_trees_that_do_not_exist_have_no_probability():
+    config = tiny_config(constituents=["NP"], constituent_size=6, constituent_objective="expected_constituents")
+    scorer = RNGTransformerConstituents(config).eval()
+    found = scorer.decode(torch.randn(1, 2, config.hidden_size), torch.tensor([1]), 3)  # one word: NP or nothing
+    assert found.span_log_probs[0].exp().sum().item() == pytest.approx(1)
+    assert found.span_log_probs[0, 2] == -torch.inf
+
+
+@pytest.mark.parametrize("objective", ["probability", "expected_constituents"])
+def test_padding_and_batches_change_nothing(objective):
+    model = model_with_constituents(constituent_objective=objective)
     together = decode(model)
     alone = decode(model, {name: values[1:, :5] for name, values in PIECES.items()})
     size = alone.spans.shape[1]
@@ -166,9 +211,11 @@ def test_save_and_load(tmp_path):
     torch.testing.assert_close(decode(loaded).span_probs, decode(model).span_probs)
 
 
-def test_unknown_loss():
+def test_unknown_loss_and_objective():
     with pytest.raises(StrictDataclassError, match="constituent_loss"):
         tiny_config(constituents=CHAINS, constituent_loss="hinge")
+    with pytest.raises(StrictDataclassError, match="constituent_objective"):
+        tiny_config(constituents=CHAINS, constituent_objective="f1")
 
 
 def test_no_labels():

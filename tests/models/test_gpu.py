@@ -14,7 +14,7 @@ from test_modeling_g2g_transformer import TestG2GTransformer as G2GTransformer
 from test_modeling_gilt import TestGiLT as GiLT
 from test_modeling_gilt import TestGraftedGiLT as GraftedGiLT
 from test_modeling_pushdown import TestPushdownLM as PushdownLM
-from test_modeling_rng_transformer import FewTokens, random_encoder
+from test_modeling_rng_transformer import FewTokens, random_encoder, tiny_config
 from test_modeling_rng_transformer import TestRNGTransformer as RNGTransformer
 from test_modeling_structformer import TestStructFormer as StructFormer
 from test_modeling_transformer_grammar import TestTransformerGrammar as TransformerGrammar
@@ -48,6 +48,7 @@ from hf_structure import (
 )
 from hf_structure.algorithms import float64
 from hf_structure.corpora.tasks import Task
+from hf_structure.models.rng_transformer.constituents_rng_transformer import RNGTransformerConstituents
 from hf_structure.models.transformer_grammar.annotation_transformer_grammar import replay_batch
 from hf_structure.probing.head_types import head_types
 from hf_structure.text.conllu import ConlluSentence
@@ -67,6 +68,7 @@ PARSERS = {
     "structformer": new_structformer,
     "g2g": new_g2g_transformer,
     "rng": new_rng_transformer,
+    "constituents": partial(new_rng_transformer, constituents=["NP", "S+VP"], constituent_size=8),
 }
 LANGUAGE_MODELS = {
     "gilt": (new_gilt, {}),
@@ -105,6 +107,7 @@ def numbers(parsed: Parse) -> list:
 def test_parses(name, folders):
     options: dict = {"marginals": name in (*PARSERS, "gilt")}
     options |= {"k": 2} if name in ("udgn", "g2g", "rng", "gilt", "dtg") else {}
+    options |= {"structure": "both"} if name == "constituents" else {}
     options |= {} if name in PARSERS else {"beam_size": 2}
     expected, found = (parse(SENTENCES, folders[name], device=device, **options) for device in ("cpu", DEVICE))
     shapes = [[list(map(shape, structures(parsed))) for parsed in parses] for parses in (found, expected)]
@@ -113,7 +116,7 @@ def test_parses(name, folders):
 
 
 @pytest.mark.skipif(DEVICE != "fake", reason="a GPU has float64 at any rate")
-@pytest.mark.parametrize("name", ["udgn", "rng", "gilt"])
+@pytest.mark.parametrize("name", ["udgn", "rng", "constituents", "gilt"])
 def test_parses_on_a_device_with_float64(name, folders, monkeypatch):
     monkeypatch.setitem(fake_device.SETTINGS, "float64", True)
     monkeypatch.setattr(float64, "DEVICES", (*float64.DEVICES, "fake"))
@@ -170,6 +173,22 @@ def test_parsers_from_an_encoder_are_where_it_is(parser, kind):
         weights.append(parser.from_pretrained_encoder(encoder.to(device), FewTokens(), num_layers=2).state_dict())
     assert_on_device(weights[0], DEVICE)
     assert_close(*weights, rtol=0, atol=0, check_device=False)
+
+
+@pytest.mark.parametrize("constituent_loss", ["tree", "margin"])
+def test_losses_of_constituents(constituent_loss):
+    config = tiny_config(constituents=["NP", "S+VP"], constituent_size=6, constituent_loss=constituent_loss)
+    torch.manual_seed(0)
+    scorer = RNGTransformerConstituents(config).eval()
+    vectors = torch.randn(2, 6, config.hidden_size)
+    gold = torch.tensor([[[0, 5, 1], [0, 2, 0]], [[0, 3, 0], [-1, -1, -1]]])
+    losses = []
+    for device in (DEVICE, "cpu"):
+        inputs = (each.to(device) for each in (vectors, gold, torch.tensor([5, 3])))
+        with torch.no_grad():
+            losses.append(scorer.to(device).loss(*inputs))
+        assert losses[-1].device.type == device
+    assert_close(*losses, check_device=False, **CLOSE)
 
 
 def parsing_trainer(arguments: TrainingArguments) -> ParsingTrainer:

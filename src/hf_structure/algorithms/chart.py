@@ -54,7 +54,8 @@ def chart_log_partition(scores: torch.Tensor, lengths: torch.Tensor) -> torch.Te
     Returns:
         `torch.Tensor` of shape `(batch,)`, float64; 0 for a sentence without words, -inf for one without a tree.
     """
-    return _LogPartition.apply(double(scores), lengths)
+    scores = double(scores)
+    return _LogPartition.apply(scores, lengths.to(scores.device))
 
 
 def chart_log_prob(scores: torch.Tensor, labels: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
@@ -83,7 +84,9 @@ def constituent_labels(constituents: torch.Tensor, num_spans: int) -> torch.Tens
 
 def tree_scores(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Scores of trees, `(batch,)`, with arguments as for [`chart_log_prob`]."""
-    chosen = double(scores).gather(2, labels.clamp(min=0).unsqueeze(2)).squeeze(2)  # (batch, S)
+    scores = double(scores)
+    labels = labels.to(scores.device)
+    chosen = scores.gather(2, labels.clamp(min=0).unsqueeze(2)).squeeze(2)  # (batch, S)
     return chosen.masked_fill(labels < 0, 0.0).sum(1)
 
 
@@ -97,6 +100,7 @@ def chart_sums(scores: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tenso
         sentence without a tree.
     """
     scores = double(scores.detach())
+    lengths = lengths.to(scores.device)
     chart = _inside(scores)
     return _root(chart, lengths), _outside(scores, lengths, chart)
 

@@ -70,6 +70,8 @@ def margin_loss(scores: torch.Tensor, labels: torch.Tensor, lengths: torch.Tenso
     Returns:
         `torch.Tensor` of shape `(batch,)`, float64.
     """
+    scores = double(scores)
+    labels = labels.to(scores.device)
     is_gold = labels >= 0  # (batch, S)
     # |T \ G| + |G \ T| = |G| + a sum over T: -1 for a constituent of G, 1 for any other.
     of_gold = torch.where(is_gold, -1, 1).unsqueeze(2).to(scores.dtype)  # (batch, S, 1)

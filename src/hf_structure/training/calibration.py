@@ -10,7 +10,6 @@ from torch.nn.functional import pad
 from tqdm.auto import tqdm
 
 from hf_structure.algorithms.chart import chart_sums, num_words, span_index
-from hf_structure.algorithms.cky import best_trees
 from hf_structure.corpora.batching import similar_length_batches
 from hf_structure.corpora.collators import WordCollator
 from hf_structure.models.rng_transformer.configuration_rng_transformer import CHAIN
@@ -129,27 +128,30 @@ def fit_temperature(batches: Sequence[SpanChoices]) -> float:
 def collect_constituents(parser: Parser, gold: Sequence[dict[str, Any]]) -> list[SpanChoices]:
     """
     Returns the constituents that a refinement parser finds in sentences with gold `words` and `spans` (start, end,
-    label), in batches. Raises `ValueError` if it predicts none.
+    label), in batches, with its calibration so far. Raises `ValueError` if it predicts none.
     """
     model: Any = parser.model
     if model.constituents is None:
         raise ValueError("the model predicts no constituents")
     encoded = [parser.encode(source) for source in read_all([sentence["words"] for sentence in gold])]
     lengths = [len(sentence["input_ids"]) for sentence in encoded]
+    temperature, _ = model.config.calibration_of("constituents")
     found = []
     for indices in tqdm(similar_length_batches(lengths, parser.options.batch_size), desc="parsing", unit=" batches"):
         inputs = WordCollator()([encoded[index] for index in indices])
         sentences, _ = model.read_words(**{name: value.to(model.device) for name, value in inputs.items()})
         scores, _, _ = model.refine(sentences, None, "tree", model.config.num_rounds)
         span_scores = model.constituents(scores.vectors, sentences.lengths).cpu()
-        trees = best_trees(span_scores, sentences.lengths.cpu()).constituents[:, 0]  # (B, m, 3)
+        word_counts = sentences.lengths.cpu()
+        best, _, _ = model.constituents.search(span_scores / temperature, word_counts)
+        trees = best.constituents[:, 0]  # (B, m, 3)
         n = num_words(span_scores.shape[1])
         judged = []
         for row, (index, tree) in enumerate(zip(indices, trees.tolist(), strict=True)):
             for (start, end, chain), right in _judged(tree, gold[index]["spans"], model.config.constituents):
                 judged.append((row, span_index(start, end, n), chain, right))
         columns = torch.tensor(judged, dtype=torch.long).view(-1, 4).unbind(1)  # each (N,)
-        found.append(SpanChoices(span_scores, sentences.lengths.cpu(), *columns))
+        found.append(SpanChoices(span_scores, word_counts, *columns))
     return found
 
 

@@ -63,6 +63,10 @@ class RNGTransformerConfig(EncoderConfig):
         constituent_size (`int`, defaults to 256): Width of the hidden layer of their scores.
         constituent_loss (`"tree"` or `"margin"`, defaults to `"tree"`): Maximise the probability of the constituency
             tree, or its margin over all others, after which probabilities are far too low without `calibration`.
+        constituent_objective (`"probability"` or `"expected_constituents"`, defaults to `"probability"`): Objective of
+            the best constituency tree: its probability; or the number of constituents expected to be in it or in the
+            right tree, but not in both, at its least (minimum Bayes risk), as in the bundled `rngt-en`. The latter
+            needs calibrated probabilities.
         use_graph_input (`bool`, defaults to `True`): Let self-attention read a graph: the last round's or a given one.
         num_graph_layers (`int` or `list[int]`, *optional*): Number of last layers that read the graph, or a list of
             layers, counted from 0; all of them by default, as in the paper. The layers below are the same in all
@@ -78,7 +82,8 @@ class RNGTransformerConfig(EncoderConfig):
             with one root, as `examples/papers/compare_rngt.py` compares them.
         calibration (`dict[str, list[float]]`, *optional*): A temperature T and a share e for `"heads"`, `"labels"` and
             each of `columns`. With them, `decode` turns scores s into probabilities (1 - e) softmax(s / T) + e /
-            number of choices, of whole trees, too. For `"constituents"` e is 0. They change no prediction.
+            number of choices, of whole trees, too. For `"constituents"` e is 0. They change no prediction but
+            constituents of the objective `"expected_constituents"`.
 
     Example:
 
@@ -108,6 +113,7 @@ class RNGTransformerConfig(EncoderConfig):
     constituents: list[str] | None = None
     constituent_size: int = 256
     constituent_loss: Literal["tree", "margin"] = "tree"
+    constituent_objective: Literal["probability", "expected_constituents"] = "probability"
     num_graph_layers: int | list[int] | None = None
     scale_relations: bool = False
     num_rounds: int = 3

@@ -16,8 +16,9 @@ from hf_structure.algorithms.chart import (
     constituent_labels,
     num_words,
     span_index,
+    tree_scores,
 )
-from hf_structure.algorithms.cky import best_trees, margin_loss
+from hf_structure.algorithms.cky import BestTrees, best_trees, margin_loss
 from hf_structure.models.modeling_outputs import DecoderOutput
 from hf_structure.models.rng_transformer.configuration_rng_transformer import CHAIN, RNGTransformerConfig
 from hf_structure.modules.dropout import Dropout
@@ -68,17 +69,17 @@ class RNGTransformerConstituents(nn.Module):
             losses = margin_loss(scores, labels, lengths[rows])
         else:
             losses = -chart_log_prob(scores, labels, lengths[rows])
-        return losses.sum().to(scores.dtype)
+        return losses.sum().to(vectors.device, torch.float32)
 
     def decode(self, vectors: torch.Tensor, lengths: torch.Tensor, k: int = 1) -> DecoderOutput:
         """
-        The `k` best trees of each sentence, with exact probabilities by `config.calibration`, from vectors
-        `(B, n + 1, D)`.
+        The `k` best trees of each sentence by `config.constituent_objective`, with exact probabilities by
+        `config.calibration`, from vectors `(B, n + 1, D)`.
         """
         temperature, _ = self.config.calibration_of("constituents")
-        scores = self(vectors, lengths) / temperature
-        best = best_trees(scores, lengths, k)
-        log_partition, marginals = chart_sums(scores, lengths)
+        scores = self(vectors, lengths).cpu() / temperature
+        lengths = lengths.cpu()
+        best, log_partition, marginals = self.search(scores, lengths, k)
         n = num_words(scores.shape[1])
         trees = []
         for row, constituents in enumerate(best.constituents.flatten(0, 1).tolist()):
@@ -88,12 +89,41 @@ class RNGTransformerConstituents(nn.Module):
                     probability = marginals[row // k, span_index(start, end, n), chain].item()
                     tree += [(start, end, label, probability) for label in self.chains[chain]]
             trees.append(torch.tensor(tree, dtype=torch.float64).view(-1, 4))  # (m, 4)
-        padded = pad_sequence(trees, batch_first=True, padding_value=-1).to(scores.device)  # (B k, m, 4)
+        padded = pad_sequence(trees, batch_first=True, padding_value=-1)  # (B k, m, 4)
         shape = (len(scores), k) if k > 1 else (len(scores),)
         spans, labels, probs = padded.unflatten(0, shape).split([2, 1, 1], dim=-1)  # (B, [k,] m, 2), (B, [k,] m, 1)
+        chains = [constituent_labels(trees, scores.shape[1]) for trees in best.constituents.unbind(1)]
+        log_probs = torch.stack([tree_scores(scores, each) for each in chains], dim=1)  # (B, k)
+        log_probs = (log_probs - log_partition.unsqueeze(1)).clamp(max=0)
+        log_probs = log_probs.masked_fill(best.scores == -torch.inf, -torch.inf)  # there are fewer trees
         return DecoderOutput(
-            spans=spans.long(),
-            span_labels=labels.squeeze(-1).long(),
-            span_probs=probs.squeeze(-1).clamp(0, 1).float(),
-            span_log_probs=(best.scores - log_partition.unsqueeze(1)).clamp(max=0).float().view(shape),  # (B, [k])
+            spans=spans.long().to(vectors.device),
+            span_labels=labels.squeeze(-1).long().to(vectors.device),
+            span_probs=probs.squeeze(-1).clamp(0, 1).float().to(vectors.device),
+            span_log_probs=log_probs.float().view(shape).to(vectors.device),  # (B, [k])
         )
+
+    def search(
+        self, scores: torch.Tensor, lengths: torch.Tensor, k: int = 1
+    ) -> tuple[BestTrees, torch.Tensor, torch.Tensor]:
+        """The `k` best trees by `config.constituent_objective`, log Z `(B,)` and the marginals `(B, S, C)`."""
+        log_partition, marginals = chart_sums(scores, lengths)
+        return best_trees(self.objective(scores, marginals), lengths, k), log_partition, marginals
+
+    def objective(self, scores: torch.Tensor, marginals: torch.Tensor) -> torch.Tensor:
+        """
+        What the best tree has the largest sum of over its constituents, `(B, S, C)`: their scores, or, for the tree T
+        with the least number of constituents expected in either T or the right tree but not in both (minimum Bayes
+        risk), with P the marginals and |a & b| the number of labels that two chains share,
+
+            g(a | i, j) = sum_b P(b | i, j) |a & b| - |a| / 2
+
+        since each label of T costs 1, and saves 2 if it is right.
+        """
+        if self.config.constituent_objective == "probability":
+            return scores
+        counts = marginals.new_zeros(len(self.chains), len(self.config.span_labels))  # labels of each chain
+        for chain, labels in zip(counts, self.chains, strict=True):
+            chain += torch.tensor(labels, device=chain.device).bincount(minlength=len(chain))
+        shared = counts.unsqueeze(1).minimum(counts).sum(2)  # (C, C)
+        return marginals @ shared - shared.diagonal() / 2
