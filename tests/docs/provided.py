@@ -161,7 +161,8 @@ FILES: dict[Callable[[Path], object], str] = {
         "1000000.txt runs/curve/texts/10000000.txt"
     ),
     lambda path: path.write_text(BRACKETS): (
-        "gold.mrg test.mrg dev.mrg a.mrg b.mrg system.mrg relabelled.mrg gum_const-dev.mrg gum_const-test.mrg wsj-test.mrg"
+        "gold.mrg test.mrg dev.mrg a.mrg b.mrg system.mrg relabelled.mrg "
+        "gum_const-dev.mrg gum_const-test.mrg wsj-test.mrg"
     ),
     lambda path: path.write_text(BRACKETS * 3): "train.mrg gum_const-train.mrg",
     lambda path: path.write_text(SDP): "gold.sdp",
