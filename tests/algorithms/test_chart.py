@@ -18,6 +18,8 @@ from hf_structure.algorithms.chart import (
 from hf_structure.algorithms.cky import best_trees, margin_loss
 
 INF = torch.inf
+SIZES = [(1, 2), (2, 3), (3, 2), (4, 2), (5, 1), pytest.param(6, 1, marks=pytest.mark.slow)]
+of_few_words = pytest.mark.parametrize(("n", "num_labels"), SIZES)
 
 
 def random_scores(n, num_labels, batch=3, forbidden=0.0, spread=3.0, seed=0):
@@ -40,7 +42,7 @@ def test_packing_of_spans(n):
     assert spans.tolist() == sorted(spans.tolist(), key=lambda span: (span[1] - span[0], span[0]))
 
 
-@pytest.mark.parametrize(("n", "num_labels"), [(1, 2), (2, 3), (3, 2), (4, 2), (5, 1), (6, 1)])
+@of_few_words
 @pytest.mark.parametrize("forbidden", [0.0, 0.4])
 def test_sums_against_enumeration(n, num_labels, forbidden):
     scores = random_scores(n, num_labels, forbidden=forbidden, seed=n).requires_grad_()
@@ -61,7 +63,7 @@ def test_sums_against_enumeration(n, num_labels, forbidden):
         torch.testing.assert_close(chart_log_prob(scores, chosen, full(scores)).detach(), expected)
 
 
-@pytest.mark.parametrize(("n", "num_labels"), [(1, 2), (2, 3), (3, 2), (4, 2), (5, 1), (6, 1)])
+@of_few_words
 @pytest.mark.parametrize("forbidden", [0.0, 0.4])
 @pytest.mark.parametrize("k", [1, 2, 7])
 def test_best_trees_against_enumeration(n, num_labels, forbidden, k):
@@ -86,7 +88,7 @@ def test_best_trees_against_enumeration(n, num_labels, forbidden, k):
     assert len(different) >= (found.scores[0] > -INF).sum()
 
 
-@pytest.mark.parametrize(("n", "num_labels"), [(1, 2), (2, 3), (3, 2), (4, 2), (5, 1), (6, 1)])
+@of_few_words
 def test_margin_loss_against_enumeration(n, num_labels):
     scores = random_scores(n, num_labels, spread=1.0, seed=20 + n).requires_grad_()
     trees = enumerate_trees(n, num_labels)

@@ -701,6 +701,7 @@ def of_student(files: list[Path], treebanks: Path, output_dir: Path, epochs: int
     ]
 
 
+@pytest.mark.slow  # test_distillation.py shows the same without the script
 def test_tags_are_learned_from_a_teacher(tagger, treebanks, run, tmp_path):
     """Only the teacher knows that the verbs of a treebank without tags are auxiliaries."""
     files = with_bare_treebank(tmp_path, treebanks)
