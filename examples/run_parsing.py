@@ -168,7 +168,7 @@ def main() -> None:
         settings = treebank_settings(model_args.model_type, data_args, treebanks["train"]) | settings
     if model_args.use_lexicon:
         equal = are_equal(data_args, treebanks["train"])
-        settings = lexicon_of(files["train"], columns_of(model_args), equal) | settings
+        settings = lexicon_of(files["train"], treebanks["train"], columns_of(model_args), equal) | settings
     tokenizer = load_tokenizer(model_args, trees.get("train"))
     model = load_model(model_args, settings, tokenizer, trees.get("train"))
     # Saved with the tokenizer, for tools that truncate by it.

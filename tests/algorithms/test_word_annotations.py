@@ -6,12 +6,15 @@ import zlib
 import pytest
 
 from hf_structure.algorithms.word_annotations import (
+    NO_LEXICON,
     Lexicon,
+    choose_lexicon,
     features_label,
     features_of,
     form_ids,
     lemma_of,
     lemma_rule,
+    read_lexicons,
     spell_lemmas,
 )
 from hf_structure.text.conllu import ConlluSentence, ConlluToken
@@ -109,6 +112,17 @@ def test_known_words():
     }
 
 
+@pytest.mark.parametrize(
+    ("form", "lemma"), [("كتب", "كتاب"), ("ילדים", "ילד"), ("먹었다", "먹+었+다"), ("मुलांना", "मूल")]
+)
+def test_known_words_of_scripts_without_capitals(form, lemma):
+    number = ConlluToken("2", "2026", "20", upos="NUM", head="1", deprel="dep")
+    word = ConlluToken("1", form, lemma, upos="NOUN", head="0", deprel="root")
+    known = known_words([ConlluSentence([], [word, number])], "upos", several=True)
+    assert known == {f"NOUN {lemma_rule(form, lemma)}": form}
+    assert Lexicon.read(known, "").lemma(["lower-0+"], form, "NOUN", "NOUN") == lemma
+
+
 def test_known_lemmas():
     """Not `quickene`, which is no word of the text, and none of names, numbers and closed classes."""
     assert known_lemmas(SENTENCES) == "co-op depict media saw"
@@ -170,7 +184,7 @@ def test_looks_are_hashed_by_their_number(word, looks):
 def test_a_lexicon_knows_words_by_upos_where_there_is_no_xpos():
     lexicon = Lexicon.read({"NOUN lower-1+": "cats"}, "")
     columns = {"upos": ["NOUN", "VERB"]}
-    assert spell_lemmas([["lower-0+"]] * 2, ["cats", "cats"], columns, lexicon) == ["cat", "cats"]
+    assert spell_lemmas([["lower-0+"]] * 2, ["cats", "cats"], columns, [lexicon]) == ["cat", "cats"]
 
 
 def test_a_word_of_several_languages_has_several_lemmas():
@@ -188,3 +202,26 @@ def test_a_word_of_several_languages_has_several_lemmas():
         assert lexicon.lemma(["lower-0+", rules[language], rules["nl"], rules["en"]], form, "AUX", "AUX") == lemma
     assert lexicon.lemma(["lower-0+"], "on", "AUX", "AUX") == "olla"
     assert lexicon.lemma(["lower-0+"], "was", "AUX", "AUX") in ("be", "zijn")
+
+
+def test_the_language_with_most_words_of_a_sentence_corrects_them():
+    words = {"en": {"AUX lower-3+be": "was", "NOUN lower-1+": "cats"}, "nl": {"AUX lower-3+zijn": "was"}}
+    english, dutch = lexicons = read_lexicons(words, {"en": "", "nl": ""})
+    assert choose_lexicon(lexicons, ["was", "cats"], ["AUX", "NOUN"]) is english
+    assert choose_lexicon(lexicons, ["was", "cats"], ["AUX", "VERB"]) is english  # as many in both: the first one
+    assert choose_lexicon((dutch, english), ["was"], ["AUX"]) is dutch
+    assert choose_lexicon(lexicons, ["cat"], ["NOUN"]) is NO_LEXICON
+    rules = [["lower-3+zijn", "lower-3+be"], ["lower-0+"]]
+    assert spell_lemmas(rules, ["was", "cats"], {"upos": ["AUX", "NOUN"]}, lexicons) == ["be", "cat"]
+    assert spell_lemmas(rules, ["was", "huis"], {"upos": ["AUX", "NOUN"]}, (dutch, english)) == ["zijn", "huis"]
+    assert spell_lemmas([["lower-1+"]], ["cat"], {"upos": ["NOUN"]}, lexicons) == ["ca"]  # no language lists a word
+
+
+def test_lexicons_are_read_once_and_again_when_they_have_changed():
+    words = {"en": {"NOUN lower-1+": "cats"}, "nl": {"NOUN lower-2+": "katten"}}
+    lemmas = {"en": "dog", "nl": "hond"}
+    lexicons = read_lexicons(words, lemmas)
+    assert [lexicon.lemmas for lexicon in lexicons] == [{"cat", "dog"}, {"katt", "hond"}]
+    assert read_lexicons(words, lemmas) is lexicons
+    words["en"]["NOUN lower-1+"] = "dogs"
+    assert read_lexicons(words, lemmas)[0].rules == {("dogs", "NOUN"): ["lower-1+"]}

@@ -606,7 +606,7 @@ def test_the_lexicon_is_that_of_the_training_files(tagger):
     config = AutoConfig.from_pretrained(tagger)
     assert config.known_words["VB lower-1+"] == "hears sees"
     assert "cat" in config.known_lemmas.split()
-    assert config.lexicon.lemma(["lower-0+"], "sees", "VERB", "VB") == "see"
+    assert config.lexicons[0].lemma(["lower-0+"], "sees", "VERB", "VB") == "see"
 
 
 def test_a_trained_parser_learns_further_columns(treebanks, run, tmp_path):
@@ -880,9 +880,12 @@ def test_the_lexicon_of_a_folder_has_all_of_its_treebanks(of_folder, ud, run, tm
     trained = ["--model_name_or_path", of_folder, "--train_file", ud, "--validation_file", ud, "--max_steps", "1"]
     run(*trained, "--columns", "lemma", "--use_lexicon", *OPTIONS, "--output_dir", tmp_path / "lemmas")
     config = AutoConfig.from_pretrained(tmp_path / "lemmas")
-    assert config.known_words["VERB lower-1+"] == config.known_words["AUX lower-1+"] == "hears sees"
-    assert "cat" in config.known_words["NOUN lower-0+"].split()
-    assert config.lexicon.lemma(["lower-0+"], "sees", "AUX", "AUX") == "see"
+    assert {*config.known_words} == {*config.known_lemmas} == {"aa", "bb"}
+    for words, lexicon in zip(config.known_words.values(), config.lexicons, strict=True):
+        assert "cat" in words["NOUN lower-0+"].split()
+        tag = "VERB" if "VERB lower-1+" in words else "AUX"
+        assert words[f"{tag} lower-1+"] == "hears sees"
+        assert lexicon.lemma(["lower-0+"], "sees", tag, tag) == "see"
 
 
 def test_transition_parser_of_a_folder(ud, run, tmp_path):

@@ -767,9 +767,13 @@ def test_a_lexicon_chooses_among_the_best_rules():
     assert lemmas.spelled([["lower-2+", "lower-0+", "lower-1+"]] * 2, ["Cats", "dogs"], named) == ["cat", "do"]
     with pytest.raises(StrictDataclassError, match="need the columns lemma and upos"):
         tiny_model(**(TAGGER | {"columns": {"lemma": rules}}), known_lemmas="cat")
+    for known_words in ({"nl": {}}, {"NN lower-1+": "cats"}):
+        with pytest.raises(StrictDataclassError, match="of the same languages"):
+            tiny_model(**(TAGGER | {"columns": columns}), known_words=known_words, known_lemmas={"en": "cat"})
 
 
 LEXICON = {"known_words": {"NN lower-1+": "cats h\u00f6fs"}, "known_lemmas": "cat dog"}
+LEXICONS = {"known_words": {"en": {"NN lower-1+": "cats"}}, "known_lemmas": {"en": "dog"}}
 WITH_LEXICON = TAGGER | {"columns": COLUMNS | {"xpos": ["NN", "VB"]}} | LEXICON
 
 
@@ -781,23 +785,24 @@ def lexicon_of(config) -> dict:
     return {name: getattr(config, name) for name in LEXICON}
 
 
-def test_the_lexicon_is_a_file_of_its_own(tmp_path):
-    model = tiny_model(**WITH_LEXICON)
+@pytest.mark.parametrize("lexicon", [LEXICON, LEXICONS])
+def test_the_lexicon_is_a_file_of_its_own(lexicon, tmp_path):
+    model = tiny_model(**(WITH_LEXICON | lexicon))
     model.save_pretrained(tmp_path)
-    assert json.loads((tmp_path / "lexicon.json").read_text("utf-8")) == LEXICON
+    assert json.loads((tmp_path / "lexicon.json").read_text("utf-8")) == lexicon
     assert settings_in(tmp_path)["lexicon_file"] == "lexicon.json"
     assert not LEXICON.keys() & settings_in(tmp_path).keys()
     for kind in (AutoConfig, RNGTransformerConfig):
-        assert lexicon_of(kind.from_pretrained(tmp_path)) == LEXICON
+        assert lexicon_of(kind.from_pretrained(tmp_path)) == lexicon
     loaded = RNGTransformerForParsing.from_pretrained(tmp_path)
-    assert AutoModelForDependencyParsing.from_pretrained(tmp_path).config.lexicon == loaded.config.lexicon
+    assert AutoModelForDependencyParsing.from_pretrained(tmp_path).config.lexicons == loaded.config.lexicons
     assert "dog" not in repr(loaded.config)
     assert_close(dict(tag(loaded)), dict(tag(model)))
     copied = RNGTransformerConfig.from_dict(loaded.config.to_dict())
-    assert lexicon_of(copied) == LEXICON
+    assert lexicon_of(copied) == lexicon
     (tmp_path / "again").mkdir()
     loaded.config.save_pretrained(tmp_path / "again")
-    assert lexicon_of(AutoConfig.from_pretrained(tmp_path / "again")) == LEXICON
+    assert lexicon_of(AutoConfig.from_pretrained(tmp_path / "again")) == lexicon
     assert config_changes(str(tmp_path), loaded.config) == []
     loaded.config.known_lemmas = "cat"
     assert config_changes(str(tmp_path), loaded.config) == ["known_lemmas"]
@@ -826,7 +831,7 @@ def test_a_lexicon_that_is_missing_is_an_error(tmp_path):
         AutoConfig.from_pretrained(tmp_path)
     tiny_model().save_pretrained(tmp_path)
     assert "lexicon_file" not in settings_in(tmp_path)
-    assert AutoConfig.from_pretrained(tmp_path).lexicon is None
+    assert AutoConfig.from_pretrained(tmp_path).lexicons == ()
 
 
 def test_the_lexicon_travels_with_the_model(tmp_path):

@@ -11,6 +11,7 @@ import zlib
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain, groupby, starmap, takewhile
@@ -78,19 +79,17 @@ class Lexicon:
     @classmethod
     def read(cls, known_words: Mapping[str, str], known_lemmas: str) -> "Lexicon":
         """The lexicon that [`~hf_structure.text.lexicons`] has collected; lemmas of known words are known, too."""
-        # Configurations ask again and again. Equality of the same strings costs a tenth of their hash as a whole.
-        for words, lemmas, lexicon in _LEXICONS:
-            if words == known_words and lemmas == known_lemmas:
-                return lexicon
         rules = defaultdict(list)
         for key, forms in known_words.items():
             xpos, _, rule = key.partition(" ")
             for form in forms.split():
                 rules[form, xpos].append(rule)
         found = {lemma_of(rule, form).lower() for (form, _), known in rules.items() for rule in known}
-        lexicon = cls(rules, found.union(known_lemmas.split()))
-        _LEXICONS.append((dict(known_words), known_lemmas, lexicon))
-        return lexicon
+        return cls(rules, found.union(known_lemmas.split()))
+
+    def count(self, words: Sequence[str], xpos: Sequence[str]) -> int:
+        """Number of words of a sentence that the lexicon lists with these XPOS."""
+        return sum(map(self.rules.__contains__, zip(words, xpos, strict=True)))
 
     def lemma(self, rules: Sequence[str], form: str, upos: str, xpos: str) -> str:
         """
@@ -114,7 +113,8 @@ class Lexicon:
         Returns True if a rule keeps the letters of a word, has been seen with this XPOS and ending, or finds a known
         lemma. In an open class, a known lemma is not enough: the rule must have been seen with nearly this ending (so
         `mediated` does not become `media`), or keep the first two letters (`people` becomes `person`, but `thx` does
-        not become `that`). Any rule is plausible for a word without letters, and without known words.
+        not become `that`). Any rule is plausible without known words, and for numbers, signs and words of a script
+        without capitals, whose endings say less.
         """
         if not self.rules or rule.endswith("-0+") or form.lower() == form.upper():
             return True
@@ -128,7 +128,29 @@ class Lexicon:
         return upos not in OPEN_CLASSES or is_irregular or nearly in self.endings
 
 
-_LEXICONS: deque[tuple[dict[str, str], str, Lexicon]] = deque(maxlen=4)  # the last ones that were read
+NO_LEXICON = Lexicon({}, frozenset())  # the best rule decides
+_LEXICONS: deque[tuple[Any, Any, tuple[Lexicon, ...]]] = deque(maxlen=4)  # the last ones that were read
+
+
+def read_lexicons(known_words: Mapping[str, Any], known_lemmas: str | Mapping[str, str]) -> tuple[Lexicon, ...]:
+    """Returns the [`Lexicon`] of these words and lemmas, or those of several languages, if both are by language."""
+    # Configurations ask again and again. Equality of the same strings costs a tenth of their hash as a whole.
+    for words, lemmas, lexicons in _LEXICONS:
+        if words == known_words and lemmas == known_lemmas:
+            return lexicons
+    if isinstance(known_lemmas, str):
+        lexicons = (Lexicon.read(known_words, known_lemmas),)
+    else:
+        lexicons = tuple(Lexicon.read(known_words[language], known_lemmas[language]) for language in known_words)
+    _LEXICONS.append((deepcopy(known_words), deepcopy(known_lemmas), lexicons))
+    return lexicons
+
+
+def choose_lexicon(lexicons: Sequence[Lexicon], words: Sequence[str], xpos: Sequence[str]) -> Lexicon:
+    """Of the lexicons of several languages, the one that lists most words of a sentence; `NO_LEXICON` if none does."""
+    if len(lexicons) == 1:
+        return lexicons[0]
+    return max((NO_LEXICON, *lexicons), key=lambda lexicon: lexicon.count(words, xpos))
 
 
 def _endings(rule: str, form: str, xpos: str) -> tuple[tuple[str, str, str], tuple[str, str, str]]:
@@ -150,12 +172,14 @@ def features_of(label: str) -> str:
 
 
 def spell_lemmas(
-    rules: Sequence[Any], words: Sequence[str], columns: Mapping[str, Sequence[str]], lexicon: Lexicon | None = None
+    rules: Sequence[Any], words: Sequence[str], columns: Mapping[str, Sequence[str]], lexicons: Sequence[Lexicon] = ()
 ) -> list[str]:
-    """The lemmas of words: of the best rule of each, or with a lexicon of its best rules, given their tags."""
-    if lexicon is None:
+    """The lemmas of the words of a sentence: of the best rule of each, or with lexicons of its best rules and tags."""
+    if not lexicons:
         return list(map(lemma_of, rules, words))
-    return list(map(lexicon.lemma, rules, words, columns["upos"], columns.get("xpos", columns["upos"])))
+    xpos = columns.get("xpos", columns["upos"])
+    lexicon = choose_lexicon(lexicons, words, xpos)
+    return list(map(lexicon.lemma, rules, words, columns["upos"], xpos))
 
 
 def spell_features(labels: Sequence[str], words: Sequence[str], columns: Mapping[str, Sequence[str]]) -> list[str]:

@@ -28,7 +28,7 @@ def _count_lemmas(sentences: Iterable[ConlluSentence], tag: str) -> dict[tuple[s
     """Counts the lemmas of each form and tag, of the words that a lexicon can hold."""
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for word in chain.from_iterable(sentence.words for sentence in sentences):
-        has_letters = word.form.lower() != word.form.upper()
+        has_letters = any(map(str.isalpha, word.form))  # of any script: most have no capitals
         # The words of an entry are separated by spaces, so a form must not hold any.
         if word.lemma != "_" and has_letters and not re.search(r"[@\s]", word.form):
             counts[word.form, getattr(word, tag)][word.lemma] += 1

@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 from huggingface_hub.dataclasses import strict
 from transformers.utils.hub import cached_file
 
-from hf_structure.algorithms.word_annotations import Lexicon, form_ids, spell_features, spell_lemmas
+from hf_structure.algorithms.word_annotations import Lexicon, form_ids, read_lexicons, spell_features, spell_lemmas
 from hf_structure.models.abilities import PROBABILITIES, Abilities, Column, label_columns
 from hf_structure.modules.configuration import EncoderConfig, chosen_layers, require_positive
 
@@ -42,8 +42,9 @@ class RNGTransformerConfig(EncoderConfig):
             them: a name, such as `"upos"`, and its values in the order of their ids. Lemmas are edit rules, and
             features follow their part of speech, see [`~hf_structure.algorithms.word_annotations`].
         known_words (`dict[str, str]`, *optional*), known_lemmas (`str`, *optional*):
-            The lexicon that corrects predicted lemmas (see [`~hf_structure.algorithms.word_annotations.Lexicon`]);
-            needs the columns `"lemma"` and `"upos"`. Saved to `lexicon.json` beside `config.json`.
+            The lexicon that corrects predicted lemmas (see [`~hf_structure.algorithms.word_annotations.Lexicon`]), or
+            those of several languages, as dictionaries by language; in each sentence, the one that lists most of its
+            words corrects. Needs the columns `"lemma"` and `"upos"`. Saved to `lexicon.json` beside `config.json`.
         column_size (`int`, defaults to 256): Width of the perceptron that precedes their scores.
         num_form_buckets (`int`, defaults to 0): Vectors for the spelling of words, which lower-case pieces do not
             show, with these columns: hashes of a word as it is written, of its beginning, ends and shape (see
@@ -101,8 +102,8 @@ class RNGTransformerConfig(EncoderConfig):
     num_position_buckets: int = 0
     word_vectors: Literal["first_piece", "mean"] = "first_piece"
     columns: dict[str, list[str]] | None = None
-    known_words: dict[str, str] | None = None
-    known_lemmas: str | None = None
+    known_words: dict[str, str] | dict[str, dict[str, str]] | None = None
+    known_lemmas: str | dict[str, str] | None = None
     column_size: int = 256
     num_form_buckets: int = 0
     form_size: int = 64
@@ -226,16 +227,14 @@ class RNGTransformerConfig(EncoderConfig):
     @property
     def _predicted(self) -> tuple[Column, ...]:
         """The columns besides head and label."""
-        spelled = {"feats": spell_features, "lemma": partial(spell_lemmas, lexicon=self.lexicon)}
+        spelled = {"feats": spell_features, "lemma": partial(spell_lemmas, lexicons=self.lexicons)}
         columns = (self.columns or {}).items()
         return tuple(Column(name, numbered(tuple(values)), spelled=spelled.get(name)) for name, values in columns)
 
     @property
-    def lexicon(self) -> Lexicon | None:
-        """The lexicon that corrects predicted lemmas, if there is one."""
-        if not self._has_lexicon:
-            return None
-        return Lexicon.read(self.known_words or {}, self.known_lemmas or "")
+    def lexicons(self) -> tuple[Lexicon, ...]:
+        """The lexicons that correct predicted lemmas: none, one, or one for each of several languages."""
+        return read_lexicons(self.known_words or {}, self.known_lemmas or "") if self._has_lexicon else ()
 
     @property
     def _has_lexicon(self) -> bool:
@@ -284,6 +283,10 @@ class RNGTransformerConfig(EncoderConfig):
                 raise ValueError(f"columns: {name} has no values")
         if self._has_lexicon and not {"lemma", "upos"} <= (self.columns or {}).keys():
             raise ValueError("known_words and known_lemmas need the columns lemma and upos")
+        languages = self.known_lemmas if isinstance(self.known_lemmas, dict) else {}
+        by_language = {name for name, words in (self.known_words or {}).items() if isinstance(words, dict)}
+        if by_language != languages.keys():
+            raise ValueError("known_words and known_lemmas must be of the same languages")
 
     def validate_calibration(self):
         """Raises `ValueError` for an unknown name, and for a temperature or share that is out of range."""

@@ -118,7 +118,7 @@ class RNGTransformerTagger(nn.Module):
         )
         self.activation = nn.LeakyReLU(0.1)
         self.dropout = Dropout(config.decoder_dropout)
-        self.num_rules = CANDIDATES if config.lexicon else 1
+        self.num_rules = CANDIDATES if config.lexicons else 1
         self.upos_of_features = None
         if {"upos", "feats"} <= columns.keys():
             numbers = {upos: number for number, upos in enumerate(columns["upos"])}

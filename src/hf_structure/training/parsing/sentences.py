@@ -20,6 +20,7 @@ from hf_structure.text.conllu import ConlluSentence, read_conllu
 from hf_structure.text.formats import GRAPH_FORMATS, guess_format
 from hf_structure.text.lexicons import known_lemmas, known_words
 from hf_structure.training.corpora import NUMBERS, PAIRS, STRINGS, Corpora, Reading, words_of
+from hf_structure.training.languages import language_of
 
 logger = logging.getLogger(__name__)
 
@@ -46,15 +47,23 @@ def annotations(sentence: ConlluSentence) -> dict[str, list[str | None]]:
     return {"upos": upos, "xpos": xpos, "feats": feats, "lemma": lemma}
 
 
-def lexicon_of(files: Sequence[str], columns: Collection[str], are_equal: bool) -> dict[str, str | dict[str, str]]:
+def lexicon_of(
+    files: Sequence[str], treebanks: Sequence[str], columns: Collection[str], are_equal: bool
+) -> dict[str, Any]:
     """
     Settings of a parser of these columns that corrects lemmas with a lexicon of its training files: with words of the
-    first, whose habits it follows, unless all are equal.
+    first, whose habits it follows; or if all treebanks are equal, with words of all, for each language apart.
     """
     tag = "xpos" if "xpos" in columns else "upos"
-    words = chain.from_iterable(map(read_conllu, files if are_equal else files[:1]))
-    sentences = chain.from_iterable(map(read_conllu, files))
-    return {"known_words": known_words(words, tag, several=are_equal), "known_lemmas": known_lemmas(sentences)}
+    if not are_equal:
+        words = known_words(read_conllu(files[0]), tag)
+        return {"known_words": words, "known_lemmas": known_lemmas(chain.from_iterable(map(read_conllu, files)))}
+    by_language: dict[str, list[ConlluSentence]] = {}
+    for file, treebank in zip(files, treebanks, strict=True):
+        by_language.setdefault(language_of(treebank), []).extend(read_conllu(file))
+    words_of = {name: known_words(sentences, tag, several=True) for name, sentences in by_language.items()}
+    words_of = {name: words for name, words in words_of.items() if words}  # without treebanks that have no lemmas
+    return {"known_words": words_of, "known_lemmas": {name: known_lemmas(by_language[name]) for name in words_of}}
 
 
 def read_treebanks(files: Sequence[str], treebanks: Sequence[str], corpora: Corpora, reading: Reading) -> Dataset:
