@@ -174,7 +174,9 @@ FILES: dict[Callable[[Path], object], str] = {
     ),
     items: "items.csv",
     paradigm: (
-        "runs/gum/enhanced-seed1/blimp/paradigms/agreement.json runs/gum/trees-seed1/blimp/paradigms/agreement.json"
+        "runs/gum/enhanced-seed1/blimp/paradigms/agreement.json runs/gum/trees-seed1/blimp/paradigms/agreement.json "
+        "runs/million/treereg-seed1/blimp/paradigms/agreement.json "
+        "runs/million/treereg-shuffled-seed1/blimp/paradigms/agreement.json"
     ),
     lambda path: path.write_text(json.dumps([{"holds": [True]}])): (
         "runs/gum/enhanced-seed1/suites/suites/number_orc.json runs/gum/trees-seed1/suites/suites/number_orc.json "
