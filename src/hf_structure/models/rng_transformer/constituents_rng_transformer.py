@@ -77,7 +77,7 @@ class RNGTransformerConstituents(nn.Module):
         `config.calibration`, from vectors `(B, n + 1, D)`.
         """
         temperature, _ = self.config.calibration_of("constituents")
-        scores = self(vectors, lengths).cpu() / temperature
+        scores = self(vectors, lengths).cpu() / temperature  # where the search runs
         lengths = lengths.cpu()
         best, log_partition, marginals = self.search(scores, lengths, k)
         n = num_words(scores.shape[1])
@@ -92,7 +92,7 @@ class RNGTransformerConstituents(nn.Module):
         padded = pad_sequence(trees, batch_first=True, padding_value=-1)  # (B k, m, 4)
         shape = (len(scores), k) if k > 1 else (len(scores),)
         spans, labels, probs = padded.unflatten(0, shape).split([2, 1, 1], dim=-1)  # (B, [k,] m, 2), (B, [k,] m, 1)
-        chains = [constituent_labels(trees, scores.shape[1]) for trees in best.constituents.unbind(1)]
+        chains = [constituent_labels(tree, scores.shape[1]) for tree in best.constituents.unbind(1)]  # each (B, S)
         log_probs = torch.stack([tree_scores(scores, each) for each in chains], dim=1)  # (B, k)
         log_probs = (log_probs - log_partition.unsqueeze(1)).clamp(max=0)
         log_probs = log_probs.masked_fill(best.scores == -torch.inf, -torch.inf)  # there are fewer trees
@@ -118,7 +118,7 @@ class RNGTransformerConstituents(nn.Module):
 
             g(a | i, j) = sum_b P(b | i, j) |a & b| - |a| / 2
 
-        since each label of T costs 1, and saves 2 if it is right.
+        A wrong label of T adds 1 to this number, a right one takes 1 away.
         """
         if self.config.constituent_objective == "probability":
             return scores
