@@ -56,8 +56,8 @@ def error(choices: Choices, calibration: Calibration) -> str:
     return f"{100 * reliability(values.tolist(), choices.right.tolist()).ece:.2f}"
 
 
-def calibrate(args: argparse.Namespace) -> None:
-    check_empty(args.output_dir)
+def check_arguments(args: argparse.Namespace) -> None:
+    """Raises `ValueError` for development sets that are missing, and for options that have no effect or do not fit."""
     if not (args.gold or args.constituents):
         raise ValueError("give development sets: --gold in CoNLL-U, --constituents in brackets, or both")
     for name, needed in (("only", "gold"), ("test_constituents", "constituents")):
@@ -65,12 +65,23 @@ def calibrate(args: argparse.Namespace) -> None:
             raise ValueError(f"--{name} has no effect without --{needed}")
     if args.treebanks and len(args.treebanks) != len(args.gold):
         raise ValueError(f"--treebanks must name one of each of the {len(args.gold)} files of --gold")
-    folder = Path(resolve_model(args.model, trust_remote_code=args.trust_remote_code))
+
+
+def read_settings(folder: Path, args: argparse.Namespace) -> RNGTransformerConfig:
+    """Reads the configuration of a parser. Raises `ValueError` if the parser cannot be calibrated."""
     config = read_config(folder, "parser", args.trust_remote_code)
     if not isinstance(config, RNGTransformerConfig):
         raise ValueError(f"{args.model} is no RNGTransformer, the only parser that can be calibrated")
     if args.constituents and not config.constituents:
         raise ValueError(f"--constituents: {args.model} predicts no constituents")
+    return config
+
+
+def calibrate(args: argparse.Namespace) -> None:
+    check_empty(args.output_dir)
+    check_arguments(args)
+    folder = Path(resolve_model(args.model, trust_remote_code=args.trust_remote_code))
+    config = read_settings(folder, args)
     # All files are read before the first is parsed, which takes minutes.
     gold = [read_gold(read_conllu(file), file) for file in args.gold]
     brackets = {file: read_trees(file) for file in (*args.constituents, *args.test_constituents)}

@@ -55,6 +55,7 @@ Without a training file, a trained parser is evaluated:
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 from datasets import Dataset, concatenate_datasets
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -155,6 +156,21 @@ def build_trainer(
     )
 
 
+def training_settings(
+    files: Sequence[str],
+    treebanks: Sequence[str],
+    model_args: ParsingModelArguments,
+    data_args: ParsingDataArguments,
+) -> dict[str, Any]:
+    """Settings that the training files decide: names of treebanks in a new parser, and the lexicon."""
+    settings = {}
+    if not model_args.model_name_or_path:
+        settings |= treebank_settings(model_args.model_type, data_args, treebanks)
+    if model_args.use_lexicon:
+        settings |= lexicon_of(files, treebanks, columns_of(model_args), are_equal(data_args, treebanks))
+    return settings
+
+
 def main() -> None:
     model_args, data_args, training_args, settings = parse_arguments()
     begin(training_args)
@@ -164,11 +180,7 @@ def main() -> None:
     trees = {part: read_trees(names, corpora, treebanks[part]) for part, names in files.items() if names}
     for part, sentences in trees.items():
         trees[part] = with_constituents(sentences, data_args.brackets[part], data_args.functions, corpora)
-    if not model_args.model_name_or_path:
-        settings = treebank_settings(model_args.model_type, data_args, treebanks["train"]) | settings
-    if model_args.use_lexicon:
-        equal = are_equal(data_args, treebanks["train"])
-        settings = lexicon_of(files["train"], treebanks["train"], columns_of(model_args), equal) | settings
+    settings = training_settings(files["train"], treebanks["train"], model_args, data_args) | settings
     tokenizer = load_tokenizer(model_args, trees.get("train"))
     model = load_model(model_args, settings, tokenizer, trees.get("train"))
     # Saved with the tokenizer, for tools that truncate by it.

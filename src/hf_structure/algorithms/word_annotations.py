@@ -68,7 +68,12 @@ class Lexicon:
     """Known words and lemmas, which correct predicted rules."""
 
     rules: Mapping[tuple[str, str], Sequence[str]]  # of words as they are written, and their XPOS (without it, UPOS)
-    lemmas: AbstractSet[str]  # in lower case
+    known_lemmas: AbstractSet[str]  # in lower case, of other words
+
+    @cached_property
+    def lemmas(self) -> AbstractSet[str]:
+        """All known lemmas, in lower case: also those of the known words."""
+        return self.known_lemmas | {lemma_of(rule, key[0]).lower() for key in self.rules for rule in self.rules[key]}
 
     @cached_property
     def endings(self) -> AbstractSet[tuple[str, str, str]]:
@@ -78,14 +83,13 @@ class Lexicon:
 
     @classmethod
     def read(cls, known_words: Mapping[str, str], known_lemmas: str) -> "Lexicon":
-        """The lexicon that [`~hf_structure.text.lexicons`] has collected; lemmas of known words are known, too."""
+        """Reads what [`~hf_structure.text.lexicons`] has collected."""
         rules = defaultdict(list)
         for key, forms in known_words.items():
             xpos, _, rule = key.partition(" ")
             for form in forms.split():
                 rules[form, xpos].append(rule)
-        found = {lemma_of(rule, form).lower() for (form, _), known in rules.items() for rule in known}
-        return cls(rules, found.union(known_lemmas.split()))
+        return cls(rules, frozenset(known_lemmas.split()))
 
     def count(self, words: Sequence[str], xpos: Sequence[str]) -> int:
         """Number of words of a sentence that the lexicon lists with these XPOS."""
@@ -133,7 +137,7 @@ _LEXICONS: deque[tuple[Any, Any, tuple[Lexicon, ...]]] = deque(maxlen=4)  # the 
 
 
 def read_lexicons(known_words: Mapping[str, Any], known_lemmas: str | Mapping[str, str]) -> tuple[Lexicon, ...]:
-    """Returns the [`Lexicon`] of these words and lemmas, or those of several languages, if both are by language."""
+    """Makes a [`Lexicon`] of known words and lemmas, or one for each language if both are by language."""
     # Configurations ask again and again. Equality of the same strings costs a tenth of their hash as a whole.
     for words, lemmas, lexicons in _LEXICONS:
         if words == known_words and lemmas == known_lemmas:
@@ -147,7 +151,7 @@ def read_lexicons(known_words: Mapping[str, Any], known_lemmas: str | Mapping[st
 
 
 def choose_lexicon(lexicons: Sequence[Lexicon], words: Sequence[str], xpos: Sequence[str]) -> Lexicon:
-    """Of the lexicons of several languages, the one that lists most words of a sentence; `NO_LEXICON` if none does."""
+    """Returns the lexicon that lists the most words of a sentence; of several, `NO_LEXICON` if none lists any."""
     if len(lexicons) == 1:
         return lexicons[0]
     return max((NO_LEXICON, *lexicons), key=lambda lexicon: lexicon.count(words, xpos))
@@ -174,12 +178,11 @@ def features_of(label: str) -> str:
 def spell_lemmas(
     rules: Sequence[Any], words: Sequence[str], columns: Mapping[str, Sequence[str]], lexicons: Sequence[Lexicon] = ()
 ) -> list[str]:
-    """The lemmas of the words of a sentence: of the best rule of each, or with lexicons of its best rules and tags."""
+    """Returns the lemmas of the words of a sentence: by the best rule of each, or by lexicons from its best rules."""
     if not lexicons:
         return list(map(lemma_of, rules, words))
     xpos = columns.get("xpos", columns["upos"])
-    lexicon = choose_lexicon(lexicons, words, xpos)
-    return list(map(lexicon.lemma, rules, words, columns["upos"], xpos))
+    return list(map(choose_lexicon(lexicons, words, xpos).lemma, rules, words, columns["upos"], xpos))
 
 
 def spell_features(labels: Sequence[str], words: Sequence[str], columns: Mapping[str, Sequence[str]]) -> list[str]:

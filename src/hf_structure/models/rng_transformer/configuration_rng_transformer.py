@@ -42,9 +42,9 @@ class RNGTransformerConfig(EncoderConfig):
             them: a name, such as `"upos"`, and its values in the order of their ids. Lemmas are edit rules, and
             features follow their part of speech, see [`~hf_structure.algorithms.word_annotations`].
         known_words (`dict[str, str]`, *optional*), known_lemmas (`str`, *optional*):
-            The lexicon that corrects predicted lemmas (see [`~hf_structure.algorithms.word_annotations.Lexicon`]), or
-            those of several languages, as dictionaries by language; in each sentence, the one that lists most of its
-            words corrects. Needs the columns `"lemma"` and `"upos"`. Saved to `lexicon.json` beside `config.json`.
+            A [`~hf_structure.algorithms.word_annotations.Lexicon`], which corrects predicted lemmas. Or a lexicon for
+            each language, as dictionaries by language: the one that lists the most words of a sentence corrects its
+            lemmas. Needs the columns `"lemma"` and `"upos"`. Saved to `lexicon.json` beside `config.json`.
         column_size (`int`, defaults to 256): Width of the perceptron that precedes their scores.
         num_form_buckets (`int`, defaults to 0): Vectors for the spelling of words, which lower-case pieces do not
             show, with these columns: hashes of a word as it is written, of its beginning, ends and shape (see
@@ -64,10 +64,9 @@ class RNGTransformerConfig(EncoderConfig):
         constituent_size (`int`, defaults to 256): Width of the hidden layer of their scores.
         constituent_loss (`"tree"` or `"margin"`, defaults to `"tree"`): Maximise the probability of the constituency
             tree, or its margin over all others, after which probabilities are far too low without `calibration`.
-        constituent_objective (`"probability"` or `"expected_constituents"`, defaults to `"probability"`): Objective of
-            the best constituency tree: its probability; or the number of constituents expected to be in it or in the
-            right tree, but not in both, at its least (minimum Bayes risk), as in the bundled `rngt-en`. The latter
-            needs calibrated probabilities.
+        constituent_objective (`"probability"` or `"expected_constituents"`, defaults to `"probability"`): Return the
+            most probable constituency tree, or the one with the fewest expected errors, constituents too many or
+            missing (minimum Bayes risk), as the bundled `rngt-en` does. The latter needs calibrated probabilities.
         use_graph_input (`bool`, defaults to `True`): Let self-attention read a graph: the last round's or a given one.
         num_graph_layers (`int` or `list[int]`, *optional*): Number of last layers that read the graph, or a list of
             layers, counted from 0; all of them by default, as in the paper. The layers below are the same in all
@@ -83,8 +82,8 @@ class RNGTransformerConfig(EncoderConfig):
             with one root, as `examples/papers/compare_rngt.py` compares them.
         calibration (`dict[str, list[float]]`, *optional*): A temperature T and a share e for `"heads"`, `"labels"` and
             each of `columns`. With them, `decode` turns scores s into probabilities (1 - e) softmax(s / T) + e /
-            number of choices, of whole trees, too. For `"constituents"` e is 0. They change no prediction but
-            constituents of the objective `"expected_constituents"`.
+            number of choices, of whole trees, too. For `"constituents"` e is 0. They change no prediction,
+            except constituents if `constituent_objective` is `"expected_constituents"`.
 
     Example:
 

@@ -106,24 +106,22 @@ class RNGTransformerConstituents(nn.Module):
     def search(
         self, scores: torch.Tensor, lengths: torch.Tensor, k: int = 1
     ) -> tuple[BestTrees, torch.Tensor, torch.Tensor]:
-        """The `k` best trees by `config.constituent_objective`, log Z `(B,)` and the marginals `(B, S, C)`."""
+        """Returns the `k` best trees by `config.constituent_objective`, log Z `(B,)` and the marginals `(B, S, C)`."""
         log_partition, marginals = chart_sums(scores, lengths)
         return best_trees(self.objective(scores, marginals), lengths, k), log_partition, marginals
 
     def objective(self, scores: torch.Tensor, marginals: torch.Tensor) -> torch.Tensor:
-        """
-        What the best tree has the largest sum of over its constituents, `(B, S, C)`: their scores, or, for the tree T
-        with the least number of constituents expected in either T or the right tree but not in both (minimum Bayes
-        risk), with P the marginals and |a & b| the number of labels that two chains share,
+        r"""
+        Returns values `(B, S, C)` of labelled spans, whose sum is largest for the best tree: the scores, or, for the
+        tree T with the fewest expected errors |T \ G| + |G \ T| against the right tree G (minimum Bayes risk),
 
             g(a | i, j) = sum_b P(b | i, j) |a & b| - |a| / 2
 
-        A wrong label of T adds 1 to this number, a right one takes 1 away.
+        with P the marginals, and |a & b| the number of labels that the chains a and b share.
         """
         if self.config.constituent_objective == "probability":
             return scores
-        counts = marginals.new_zeros(len(self.chains), len(self.config.span_labels))  # labels of each chain
-        for chain, labels in zip(counts, self.chains, strict=True):
-            chain += torch.tensor(labels, device=chain.device).bincount(minlength=len(chain))
+        labels = range(len(self.config.span_labels))
+        counts = marginals.new_tensor([[chain.count(label) for label in labels] for chain in self.chains])
         shared = counts.unsqueeze(1).minimum(counts).sum(2)  # (C, C)
         return marginals @ shared - shared.diagonal() / 2
