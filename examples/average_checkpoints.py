@@ -110,7 +110,7 @@ def write(args: argparse.Namespace) -> None:
     tokenizer = read_tokenizer(args.models[0])
     with writing_to(args.output_dir):
         if args.compact:
-            save_compact(model, tokenizer, args.output_dir)
+            save_compact(model, tokenizer, args.output_dir, args.compact)
         else:
             model.save_pretrained(args.output_dir)
             tokenizer.save_pretrained(args.output_dir)
@@ -121,7 +121,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", metavar="FOLDER", help="trained models, such as checkpoints of one run")
     parser.add_argument("--output_dir", required=True, metavar="FOLDER", help="folder for the averaged model")
-    parser.add_argument("--compact", action="store_true", help="save it at half its size, in float16")
+    parser.add_argument(
+        "--compact",
+        nargs="?",
+        const="float16",
+        choices=("float16", "int8"),
+        help="save it at half its size, or a quarter; float16 if none is given",
+    )
     parser.add_argument(
         "--shares", nargs="+", type=float, metavar="SHARE", help="of each model in the mean; default: equal"
     )

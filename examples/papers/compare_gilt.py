@@ -44,7 +44,8 @@ the same command. The table is printed, and written to `table.md` whenever a run
 
 The last columns are the costs of a model: the number of tokens that it reads for a word of the test file with the
 trees of that file, including actions, pauses and the ends of sentences; its parameters; and the milliseconds of
-processor time, of all threads, in which a word of the test file is scored with the beam.
+processor time, of all threads, in which a word of the test file is scored with the beam. The figure `costs.svg` has
+the scores of BLiMP and SyntaxGym over that time; a line leads from a model to its control.
 """
 
 import argparse
@@ -63,7 +64,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from hf_structure import score, train_subword_tokenizer
 from hf_structure.cli.common import add_blimp, check_files, positives
 from hf_structure.corpora.minimal_pairs import find_tables
+from hf_structure.drawing.figures import plot_costs
 from hf_structure.scoring.scoring import corpus_scores, count_falls, load_language_model
+from hf_structure.text.files import new_path
 from hf_structure.text.formats import load_sentences
 from hf_structure.text.graphs import ANNOTATIONS, average_dependencies, load_graphs
 from hf_structure.training.baselines import new_gpt2
@@ -97,6 +100,7 @@ NEEDED = {  # of a configuration
 
 PERPLEXITIES = ("perplexity", "word_perplexity")
 TESTS = {"blimp": "paradigms", "suites": "without_other"}  # folders, and what is shown of their results
+PANELS = {"blimp": "BLiMP, %", "suites": "SyntaxGym without Other, %"}
 TITLES = (
     "model",
     "arcs a sentence",
@@ -492,6 +496,30 @@ def table(args: argparse.Namespace) -> str:
     return markdown_table(TITLES, chain.from_iterable(rows(name, args) for name in args.runs))
 
 
+def draw(args: argparse.Namespace) -> None:
+    """Figure `costs.svg`: scores of the syntactic tests over processor time, means over seeds."""
+    panels = {title: scores_and_costs(test, args) for test, title in PANELS.items()}
+    panels = {title: points for title, points in panels.items() if points}
+    controls = {name: run.control_of for name, run in all_runs(args).items() if run.control_of}
+    if panels:
+        with new_path(Path(args.output_dir, "costs.svg"), overwrite=True) as path:
+            figure = plot_costs(panels, "processor milliseconds a word", controls)
+            figure.savefig(path, format="svg", bbox_inches="tight")
+
+
+def scores_and_costs(test: str, args: argparse.Namespace) -> dict[str, tuple[float, float]]:
+    """Mean cost and mean score in a test of each model that has both, with the widest beam."""
+    found = {}
+    for name in args.runs:
+        folders = [run_folder(name, seed, args) for seed in args.seeds]
+        scores = [results(folder, beams(name, args)[-1], None, is_widest=True) for folder in folders]
+        pairs = [(each["milliseconds"], each[f"test_{test}"]) for each in scores if each and each[f"test_{test}"]]
+        if pairs:
+            costs, values = zip(*pairs, strict=True)
+            found[name] = (mean(costs), mean(values))
+    return found
+
+
 def main() -> None:
     args, args.options = parse_arguments(build_parser())
     check(args)
@@ -499,6 +527,7 @@ def main() -> None:
         train(name, seed, args)
         evaluate(name, seed, args)
         write_text(table(args), Path(args.output_dir, "table.md"))
+    draw(args)
     print(table(args), end="")
 
 

@@ -35,4 +35,5 @@ def __dir__() -> list[str]:
 
 import_after("transformers.models.auto.configuration_auto", "hf_structure.registration.auto_configurations")
 import_after("transformers.models.auto.modeling_auto", "hf_structure.registration.auto")
+import_after("transformers.quantizers.auto", "hf_structure.hub.int8_storage")
 import_after("transformers.pipelines", "hf_structure.parsing.pipelines")

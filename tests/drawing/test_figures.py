@@ -8,6 +8,7 @@ from hf_structure.algorithms.graph import TapeFeatures
 from hf_structure.drawing.attention_figures import AttentionPanel, plot_attention
 from hf_structure.drawing.figures import (
     plot_class_scores,
+    plot_costs,
     plot_curves,
     plot_distances,
     plot_layer_scores,
@@ -25,6 +26,7 @@ CALLS = {
     "class scores": lambda: plot_class_scores({"a": [1.0]}, ["1"], "x", "y"),
     "layer scores": lambda: plot_layer_scores({"a": [1.0]}, {}),
     "curves": lambda: plot_curves({"UAS": {"a": {1: [0.5]}}}, "x"),
+    "costs": lambda: plot_costs({"BLiMP": {"a": (0.5, 60.0)}}, "x"),
     "reliability": lambda: plot_reliability({"a": [(0.5, 0.25)]}),
     "relation weights": lambda: plot_relation_weights([[[0.5, 0.5]]]),
     "tapes": lambda: plot_tapes(["a"], [[[0, 0], [0, 1]]], TapeFeatures(["degree"])),
@@ -159,6 +161,32 @@ def test_curves_have_means_and_deviations(log, tmp_path):
 def test_curves_of_nothing(panels):
     with pytest.raises(ValueError, match="there must be a panel"):
         plot_curves(panels, "words")
+
+
+def test_costs_have_points_and_lines_to_controls(tmp_path):
+    panels = {
+        "BLiMP": {"tg": (2.0, 60.0), "$lm": (1.0, 55.0), "tg-random": (3.0, 50.0)},
+        "SG": {"tg-random": (3.0, 40.0)},
+    }
+    figure = plot_costs(panels, "ms", {"tg-random": "tg", "dtg-random": "dtg"})
+    figure.savefig(tmp_path / "figure.png")
+    left, right = figure.axes
+    points = {line.get_label(): line for line in left.lines if len(line.get_xdata()) == 1}
+    assert {name: tuple(*line.get_xydata().tolist()) for name, line in points.items()} == panels["BLiMP"]
+    (joined,) = (line for line in left.lines if len(line.get_xdata()) == 2)
+    assert joined.get_xydata().tolist() == [[2.0, 60.0], [3.0, 50.0]]
+    assert len(right.lines) == 1  # the model of this control has no score
+    control = points["tg-random"]
+    assert control.get_color() == points["tg"].get_color() == right.lines[0].get_color() != points["$lm"].get_color()
+    assert control.get_markerfacecolor() == "none" != points["tg"].get_markerfacecolor()
+    assert texts(figure.legends[0].get_texts()) == ["tg", "tg-random", "$lm"]
+    assert left.get_xscale() == "log"
+
+
+@pytest.mark.parametrize("panels", [{}, {"BLiMP": {}}], ids=["none", "models"])
+def test_costs_of_nothing(panels):
+    with pytest.raises(ValueError, match="there must be panels"):
+        plot_costs(panels, "ms")
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)

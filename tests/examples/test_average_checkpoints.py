@@ -94,10 +94,11 @@ def test_tied_weights_are_averaged_once(tokenizer, save):
     assert mean.get_input_embeddings().weight is mean.get_output_embeddings().weight
 
 
-def test_a_mean_of_a_model_with_itself_parses_as_it(tokenizer, save, tmp_path):
+@pytest.mark.parametrize("compact", [["--compact"], ["--compact", "int8"]])
+def test_a_mean_of_a_model_with_itself_parses_as_it(tokenizer, save, tmp_path, compact):
     model = parser(tokenizer)
     folder = save("model", model)
-    script.main([folder, folder, "--compact", "--output_dir", str(tmp_path / "mean")])
+    script.main([folder, folder, *compact, "--output_dir", str(tmp_path / "mean")])
     first, mean = (hf_structure.parse(WORDS, model=path) for path in (folder, str(tmp_path / "mean")))
     assert [one.dependency.heads for one in first] == [one.dependency.heads for one in mean]
     assert (tmp_path / "mean" / "model.safetensors").stat().st_size < (

@@ -931,8 +931,8 @@ def test_a_model_without_segmentation_finds_no_sentences():
     ("settings", "message"),
     [
         ({"columns": {"upos": []}}, "upos has no values"),
-        ({"num_segmentation_layers": 3}, "num_segmentation_layers must be 0, or between 0"),
-        ({"num_segmentation_layers": 1, "num_hidden_layers": 4, "num_graph_layers": 1}, "between 3"),
+        ({"num_segmentation_layers": 3}, "num_segmentation_layers must be between 0 .no sentence starts. and .* 2"),
+        ({"num_segmentation_layers": -1}, "num_segmentation_layers must be between 0"),
     ],
 )
 def test_settings_of_columns_that_make_no_model(settings, message):

@@ -11,7 +11,7 @@ SIZES = {**TINY, **DROPOUT, "vocab_size": 20, "num_hidden_layers": 2, "intermedi
 
 
 def new_model(**settings) -> RNGTransformerForParsing:
-    config = RNGTransformerConfig(**SIZES, arc_size=8, label_size=8, id2label={0: "a", 1: "b"}, **settings)
+    config = RNGTransformerConfig(**{**SIZES, **settings}, arc_size=8, label_size=8, id2label={0: "a", 1: "b"})
     return randomise(RNGTransformerForParsing(config), std=0.3)
 
 
@@ -32,10 +32,11 @@ def test_treebanks_are_kept_from_a_share_of_the_sentences_in_training(share):
     assert is_untold.float().mean() == pytest.approx(share, abs=0.03)
 
 
+@pytest.mark.parametrize("graph", [{}, {"use_graph_input": False, "num_graph_layers": None}, {"num_graph_layers": 1}])
 @pytest.mark.parametrize("layers", [1, 2])
 @torch.no_grad()
-def test_sentence_starts_are_found_in_the_states_of_the_layer_that_is_named(layers):
-    model = new_model(num_segmentation_layers=layers)
+def test_sentence_starts_are_found_in_the_states_of_the_layer_that_is_named(layers, graph):
+    model = new_model(num_segmentation_layers=layers, **graph)
     ids = torch.tensor([[5, 9, 7, 4]])
     before = model.sentence_starts(ids)
     upper = model.base_model.layers[1]
@@ -45,3 +46,19 @@ def test_sentence_starts_are_found_in_the_states_of_the_layer_that_is_named(laye
     for parameter in model.base_model.layers[0].parameters():
         parameter += 0.3
     assert not torch.allclose(model.sentence_starts(ids), before)
+
+
+@pytest.mark.parametrize(
+    "graph", [{"use_graph_input": False, "num_graph_layers": None}, {"num_graph_layers": 1, "num_rounds": 2}]
+)
+@torch.no_grad()
+def test_layers_that_find_sentences_change_no_tree(graph):
+    ids = torch.tensor([[5, 9, 7, 4], [6, 3, 0, 0]])
+    logits = []
+    for layers in range(5):
+        torch.manual_seed(0)
+        # The segmenter is made last: the weights before it are the same.
+        model = new_model(num_segmentation_layers=layers, num_hidden_layers=4, **graph)
+        logits.append(model(ids, ids.gt(0)).logits)
+    for other in logits[1:]:
+        torch.testing.assert_close(other, logits[0])

@@ -485,6 +485,31 @@ def test_fitted_models_and_their_control(compare_gilt, tmp_path, capsys):
     assert len({row[-3] for row in rows}) == len({row[-2] for row in rows}) == 1
 
 
+@pytest.mark.smoke
+def test_scores_over_costs(tmp_path):
+    """Of runs that have both; the mean of their seeds."""
+    script = load_script("compare_gilt")
+    names = ["transformer-xl", "treereg", "treereg-shuffled", "pause-1"]
+    args = SimpleNamespace(runs=names, seeds=[1, 2], output_dir=tmp_path, beam_size=[20], graphs=[])
+    script.draw(args)
+    assert not (tmp_path / "costs.svg").exists()
+    for name, seed in (("transformer-xl", 1), ("transformer-xl", 2), ("treereg-shuffled", 1), ("pause-1", 1)):
+        folder = script.run_folder(name, seed, args)
+        (folder / "blimp").mkdir(parents=True)
+        found = {"perplexity": 100.0, "word_perplexity": 5000.0, "milliseconds": 0.5 * seed}
+        (folder / "perplexity.json").write_text(json.dumps(found))
+        if name != "pause-1":
+            (folder / "blimp" / "results.json").write_text(json.dumps({"overall": {"paradigms": 50.0 + seed}}))
+    expected = {"transformer-xl": (0.75, 51.5), "treereg-shuffled": (0.5, 51.0)}
+    assert script.scores_and_costs("blimp", args) == expected
+    assert script.scores_and_costs("suites", args) == {}
+    script.draw(args)
+    drawn = (tmp_path / "costs.svg").read_text()
+    assert "BLiMP, %" in drawn
+    assert "treereg-shuffled" in drawn
+    assert "pause-1" not in drawn
+
+
 @pytest.mark.parametrize(
     ("graphs", "runs", "message"),
     [

@@ -273,6 +273,51 @@ def plot_curves(
     return figure
 
 
+def plot_costs(
+    panels: Mapping[str, Mapping[str, tuple[float, float]]], xlabel: str, controls: Mapping[str, str] | None = None
+) -> "Figure":
+    """
+    Draws scores over costs in panels side by side, with a point for each model. The axis of costs is logarithmic.
+
+    Args:
+        panels (`Mapping`): For each measure and each model, by name, its cost and its score.
+        xlabel (`str`): Title of the axis of costs.
+        controls (`Mapping[str, str]`, *optional*): The models that others are controls of, by the names of the
+            controls. A control is a hollow point of the model's colour, with a line to the model.
+
+    Raises `ValueError` without panels, or for a panel without models.
+    """
+    if not panels or not all(panels.values()):
+        raise ValueError("there must be panels, each with models that have a cost and a score")
+    controls = controls or {}
+    names = list(dict.fromkeys(name for points in panels.values() for name in points))
+    # A control shares the style of its model, which may have no point itself.
+    models = list(dict.fromkeys(controls.get(name, name) for name in names))
+    styles = {name: (f"C{number}", marker) for number, (name, marker) in enumerate(zip(models, cycle(MARKERS)))}
+    figure = new_figure(3.4 * len(panels) + 1.6, max(3.2, 0.6 + 0.24 * len(names)))
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    for axes, (title, points) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        for name, point in points.items():
+            model = controls.get(name, name)
+            color, marker = styles[model]
+            fill = color if model == name else "none"
+            axes.plot(*point, marker, color=color, markerfacecolor=fill, label=name, zorder=3)
+            if model != name and model in points:
+                axes.plot(*zip(points[model], point, strict=True), color=color, linewidth=0.8)
+        axes.set(xlabel=xlabel, title=title)
+        open_frame(axes)
+    # One entry for each model, although it may be in several panels.
+    found = {str(line.get_label()): line for line in _lines(figure)}
+    shown = sorted(names, key=lambda name: models.index(controls.get(name, name)))
+    as_written(figure.legend([found[name] for name in shown], shown, loc="outside right center", frameon=False))
+    return figure
+
+
 def _lines(figure: "Figure") -> list["Line2D"]:
     return [line for axes in figure.axes for line in axes.lines]
 

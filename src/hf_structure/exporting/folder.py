@@ -10,11 +10,13 @@ from importlib.util import find_spec, resolve_name
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from safetensors.torch import load_file, save_file
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_structure.exporting.closure import Name, flat_name, flat_sources
 from hf_structure.exporting.families import is_registered, model_classes, pipelines
 from hf_structure.hub.compact import edit_json
+from hf_structure.hub.int8_storage import METHOD, from_int8
 from hf_structure.hub.locating import resolve_model
 from hf_structure.parsing.loading import own_tokenizer, read_config
 from hf_structure.version import __version__
@@ -102,9 +104,18 @@ def _copy(model: str | Path, tokenizer: PreTrainedTokenizerBase | None, folder: 
     for pattern in (*FILES, *WEIGHTS):
         for file in source.glob(pattern):
             shutil.copyfile(file, folder / file.name)
+    if getattr(config, "quantization_config", None) == {"quant_method": METHOD}:
+        _store_as_float16(folder)
     if tokenizer is not None:
         tokenizer.save_pretrained(folder)
     return config
+
+
+def _store_as_float16(folder: Path) -> None:
+    """Rewrites weights that only this package can read."""
+    for file in folder.glob("*.safetensors"):
+        save_file(from_int8(load_file(file)), file, metadata={"format": "pt"})
+    edit_json(folder / "config.json", quantization_config=None)
 
 
 def _check_family(config: PreTrainedConfig) -> None:

@@ -11,6 +11,7 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from safetensors import safe_open
 
 from hf_structure.hub.eval_results import make_entry, to_files
+from hf_structure.hub.int8_storage import is_scale
 from hf_structure.models.families import FAMILIES, Family
 
 MARK = "<!-- Made by hf_structure from what it knows. Take this line out, and the card stays as you write it. -->"
@@ -270,7 +271,9 @@ def count_parameters(folder: Path) -> int:
     total = 0
     for file in folder.glob("*.safetensors"):
         with safe_open(file, framework="numpy") as weights:
-            total += sum(math.prod(weights.get_slice(name).get_shape()) for name in weights.keys())  # noqa: SIM118
+            names = weights.keys()
+            counted = (name for name in names if not is_scale(name, names))
+            total += sum(math.prod(weights.get_slice(name).get_shape()) for name in counted)
     return total
 
 

@@ -1,25 +1,47 @@
-"""Models at half their size."""
+"""Models at half their size, or a quarter."""
 
 import copy
 import json
 from pathlib import Path
 
+import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_structure.hub.int8_storage import METHOD, to_int8
 
-def save_compact(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> None:
-    """Saves a model and its tokenizer at half the size: weights are float16 on disk and float32 after loading."""
+
+def save_compact(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: str | Path, dtype: str = "float16"
+) -> None:
+    """
+    Saves a model and its tokenizer for distribution. Its weights are float32 after loading, whatever they are on disk.
+
+    Args:
+        dtype (`str`): `"float16"`, half the size, or `"int8"`, a quarter: every row of a matrix has a scale of its
+            own. hf_structure must then be imported before the model is loaded.
+    """
+    if dtype not in ("float16", "int8"):
+        raise ValueError(f"dtype must be float16 or int8, not {dtype!r}")
     # A copy: `half` changes the model in place.
-    copy.deepcopy(model).half().save_pretrained(folder)
+    model = copy.deepcopy(model).half() if dtype == "float16" else model
+    weights = None if dtype == "float16" else to_int8(_untied(model))
+    model.save_pretrained(folder, state_dict=weights)
     tokenizer.save_pretrained(folder)
     # Many processors compute slowly in float16, or not at all.
     edit_json(Path(folder) / "config.json", dtype="float32")
+    if dtype == "int8":
+        edit_json(Path(folder) / "config.json", quantization_config={"quant_method": METHOD})
     # These keys describe the machine that has saved the tokenizer, not the tokenizer.
     edit_json(Path(folder) / "tokenizer_config.json", is_local=None, local_files_only=None)
     vocabulary = Path(folder) / "tokenizer.json"
     # transformers indents it: a vocabulary has a line for each entry.
     compact = json.dumps(json.loads(vocabulary.read_text("utf-8")), ensure_ascii=False, separators=(",", ":"))
     vocabulary.write_text(compact, "utf-8")
+
+
+def _untied(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+    """The weights of a model, without those that are tied to others."""
+    return {name: weight for name, weight in model.state_dict().items() if name not in model.all_tied_weights_keys}
 
 
 def edit_json(path: Path, **changes: object) -> None:

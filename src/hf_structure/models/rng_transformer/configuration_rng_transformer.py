@@ -170,8 +170,10 @@ class RNGTransformerConfig(EncoderConfig):
 
     @property
     def num_lower_layers(self) -> int:
-        """Number of first layers that read no graph, without the last layer, which computes only some positions."""
-        return min([*self.graph_layers, self.num_hidden_layers - 1])
+        """Number of first layers that read no graph, up to those that sentence starts are read from."""
+        # The last layer is left out: it computes only some positions.
+        starts = [self.num_segmentation_layers] if self.num_segmentation_layers else []
+        return min([*self.graph_layers, *starts, self.num_hidden_layers - 1])
 
     @property
     def max_pieces(self) -> int | None:
@@ -268,11 +270,10 @@ class RNGTransformerConfig(EncoderConfig):
                 f"{self.num_graph_layers}"
             )
         _ = self.graph_layers  # raises, too
-        layers = self.num_segmentation_layers
-        if layers and not self.num_lower_layers <= layers <= self.num_hidden_layers:
+        if not 0 <= self.num_segmentation_layers <= self.num_hidden_layers:
             raise ValueError(
-                f"num_segmentation_layers must be 0, or between {self.num_lower_layers} (the layers that read no "
-                f"graph) and num_hidden_layers {self.num_hidden_layers}, not {layers}"
+                f"num_segmentation_layers must be between 0 (no sentence starts) and num_hidden_layers "
+                f"{self.num_hidden_layers}, not {self.num_segmentation_layers}"
             )
 
     def validate_columns(self):
