@@ -29,6 +29,19 @@ EXAMPLES = [
     ["The old man walked slowly along the river.", "structformer-en", 1],
     ["She gave her brother a book about birds, and he read it.", "gilt-en", 2],
 ]
+MULTILINGUAL = "rngt-multilingual"  # where it is installed, or given as a folder
+IN_TEN_LANGUAGES = [
+    "那里有很多孩子在放风筝。",
+    "木の下でお茶を飲みました。",
+    "เมื่อวานนี้ฉันไปเดินเล่นที่สวนสาธารณะกับเพื่อน",
+    "הילדים שיחקו שם.",
+    "Nous avons bu du thé à l'ombre d'un arbre.",
+    "Gestern war ich mit einer Freundin im Park am Fluss.",
+    "Ağacın altında çay içtik.",
+    "Eilen kävin ystäväni kanssa pienessä puistossa.",
+    "Εκεί έπαιζαν πολλά παιδιά.",
+    "Chúng tôi ngồi uống trà.",
+]
 LEGEND = (
     "Dependencies stand above the words, constituents hang under them. Arcs show their probability if it is below "
     "0.95. The probabilities of the rngt models are calibrated: about 80% of arcs with 0.8 are right. Dashed arcs are "
@@ -67,13 +80,19 @@ def show(text: str, model: str, k: float, width: float) -> tuple:
     return found.warnings, *pictures, table_html(found.header, found.rows), found.heat_map, found.downloads
 
 
+def examples_here() -> list[list[Any]]:
+    """The examples, also those of other languages if there is a parser for them."""
+    parsers = (name for name in MODELS if Path(name).name == MULTILINGUAL)
+    return EXAMPLES + [[text, name, 1] for name in parsers for text in IN_TEN_LANGUAGES]
+
+
 def parse(text: str, model: str = DEFAULT, k: int = 1) -> list[dict[str, Any]]:
     """
-    Splits an English text into sentences and parses each. Returns a list with an object for each sentence: its
-    `words`, and those structures that the model predicts. `dependency` has, for each word, the number of its head
-    (`heads`, from 1; 0 is the root), its relation (`labels`), the probability of its arc (`probabilities`) and further
-    predictions such as parts of speech and lemmas (`columns`). `constituency` has `spans` and `labels`, `graph` has
-    `arcs`. `alternatives` has the k best structures.
+    Splits a text into sentences and parses each. The text is English unless the model knows other languages. Returns a
+    list with an object for each sentence: its `words`, and those structures that the model predicts. `dependency` has,
+    for each word, the number of its head (`heads`, from 1; 0 is the root), its relation (`labels`), the probability of
+    its arc (`probabilities`) and further predictions such as parts of speech and lemmas (`columns`). `constituency`
+    has `spans` and `labels`, `graph` has `arcs`. `alternatives` has the k best structures.
 
     Args:
         text: One or more sentences, at most 2,000 characters.
@@ -93,7 +112,7 @@ def build() -> gr.Blocks:
         with gr.Row():
             sentence = gr.Textbox(
                 OPENING[0],
-                label=f"English text (sentences of at most {MAX_WORDS} words)",
+                label=f"Text (sentences of at most {MAX_WORDS} words)",
                 lines=1,
                 max_lines=6,
                 scale=4,
@@ -118,7 +137,9 @@ def build() -> gr.Blocks:
             with gr.Tab("Probabilities"):
                 heat_map = gr.Plot(show_label=False)
         gr.Markdown(LEGEND)
-        examples = gr.Examples(EXAMPLES, choices, example_labels=[text for text, *_ in EXAMPLES])
+        offered = examples_here()
+        labels = [text for text, *_ in offered]
+        examples = gr.Examples(offered, choices, example_labels=labels, examples_per_page=len(offered))
         outputs = [message, picture, constituents, others, table, heat_map, downloads]
         for event in (page.load, button.click, sentence.submit, examples.load_input_event.then):
             event(show, [*choices, width], outputs, js=WITH_WIDTH, api_visibility="private", concurrency_id="parse")

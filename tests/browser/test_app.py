@@ -79,7 +79,7 @@ def parse(page, sentence: str, model: str | None = None):
     if model is not None:
         page.get_by_label("Model").click()
         page.get_by_role("option", name=Path(model).name, exact=True).click()
-    page.get_by_label("English text").fill(sentence)
+    page.get_by_label("Text (sentences").fill(sentence)
     page.get_by_role("button", name="Parse", exact=True).click()
 
 
@@ -101,7 +101,7 @@ def test_opens_with_a_parsed_sentence(app, open_page, keep_picture):
     page = open_page(app)
     wait_for(page, "I saw her duck with a telescope .")
     keep_picture(page, "app-opening")
-    assert page.get_by_label("English text").input_value() == "I saw her duck with a telescope."
+    assert page.get_by_label("Text (sentences").input_value() == "I saw her duck with a telescope."
     assert page.locator("[role=alert]").count() == 0
     assert page.locator("#results").bounding_box()["width"] > 0.9 * page.viewport_size["width"]
 
@@ -170,10 +170,20 @@ def test_examples_are_parsed_at_once(app, open_page):
     assert page.locator("[role=tabpanel]:visible svg.hf-structure").count() == 2
 
 
+def test_examples_in_ten_languages_where_there_is_a_parser_for_them(code, monkeypatch):
+    monkeypatch.setattr(code, "MODELS", ["rngt-en", "cards/rngt-multilingual"])
+    offered = code.examples_here()
+    further = offered[len(code.EXAMPLES) :]
+    assert offered[: len(code.EXAMPLES)] == code.EXAMPLES
+    assert [model for _, model, _ in further] == ["cards/rngt-multilingual"] * 10
+    monkeypatch.setattr(code, "MODELS", ["rngt-en"])
+    assert code.examples_here() == code.EXAMPLES
+
+
 def test_enter_parses(app, open_page):
     page = open_page(app)
     wait_for(page, "I saw")
-    page.get_by_label("English text").fill(SENTENCE)
+    page.get_by_label("Text (sentences").fill(SENTENCE)
     page.keyboard.press("Enter")
     wait_for(page, "The old man")
 
@@ -217,7 +227,7 @@ def test_functions_are_typed_and_documented(code):
         "k": "integer",
     }
     assert parameters["model"]["parameter_default"] == "rngt-en"
-    assert endpoints["/parse"]["description"].startswith("Splits an English text into sentences")
+    assert endpoints["/parse"]["description"].startswith("Splits a text into sentences")
 
 
 def test_what_a_server_for_agents_needs_is_named(code, monkeypatch):
