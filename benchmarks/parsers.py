@@ -9,7 +9,7 @@ Speed is words of the treebank per second, without loading, the best of `--repea
 parser in the same run. Accuracy is that of the evaluator of CoNLL 2018 (`pip install udtools`); cells that a parser
 does not give are empty. Models of this library find the sentences of raw text themselves if they can, else rules do.
 UAS and LAS of a parser that was not trained on Universal Dependencies say nothing. With `--output`, the trees are kept
-in this folder.
+in this folder. `--figure speed.svg` draws LAS over words a second; `--without` leaves such a parser out of it.
 """
 
 import argparse
@@ -25,6 +25,7 @@ import torch
 from measuring import add_machine_options, fastest, machine, table
 
 import hf_structure
+from hf_structure.drawing.figures import plot_costs
 from hf_structure.models.abilities import abilities_of
 from hf_structure.parsing.loading import load_parser
 from hf_structure.text.conllu import ConlluSentence, by_paragraph, raw_text, read_conllu, write_conllu
@@ -126,6 +127,11 @@ def score(gold: Path, system: Path) -> list[str]:
     return ["" if name in empty else f"{100 * found[name].f1:.1f}" for name in METRICS]
 
 
+def las_of(row: list[str]) -> float | None:
+    cell = row[-len(METRICS) :][METRICS.index("LAS")]
+    return float(cell) if cell else None
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", help="a treebank in CoNLL-U")
@@ -137,6 +143,8 @@ def main() -> None:
     parser.add_argument("--limit", type=int, help="number of sentences; all by default")
     parser.add_argument("--repeats", type=int, default=1, help="runs of which the fastest counts")
     parser.add_argument("--output", help="folder for the trees")
+    parser.add_argument("--figure", metavar="FILE", help="draw LAS over speed")
+    parser.add_argument("--without", nargs="*", default=[], metavar="NAME", help="parsers that are not drawn")
     add_machine_options(parser)
     parser.set_defaults(threads=1, clock="processor")
     options = parser.parse_args()
@@ -165,6 +173,7 @@ def main() -> None:
         folder = Path(options.output or temporary)
         folder.mkdir(parents=True, exist_ok=True)
         write_conllu(gold, folder / "gold.conllu")
+        drawn = {}
         for place, kind in enumerate(("raw text", "given words")):
             runs = [runs[place] for _, runs in built]
             outputs = []
@@ -177,8 +186,17 @@ def main() -> None:
                 [f"{count / own:,.0f}", f"{times[0] / own:.2f}", *score(folder / "gold.conllu", output)]
                 for own, output in zip(times, outputs, strict=True)
             ]
+            names = [name for name, _ in built]
             print(f"\n{kind}\n")
-            print(table("parser", ["words/s", "ratio", *METRICS], [name for name, _ in built], rows), flush=True)
+            print(table("parser", ["words/s", "ratio", *METRICS], names, rows), flush=True)
+            points = [(count / own, las_of(row)) for own, row in zip(times, rows, strict=True)]
+            drawn[f"LAS, {kind}"] = {
+                name: (speed, las)
+                for name, (speed, las) in zip(names, points, strict=True)
+                if las is not None and name not in options.without
+            }
+    if options.figure:
+        plot_costs(drawn, "words a second, one thread").savefig(options.figure, bbox_inches="tight")
 
 
 if __name__ == "__main__":

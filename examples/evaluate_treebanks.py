@@ -24,8 +24,9 @@ depends on the one before it, without tags; the number of these sentences is pri
 
 import argparse
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice, pairwise
 from statistics import fmean
 from typing import Any
@@ -41,6 +42,7 @@ from hf_structure.parsing.loading import load_parser
 from hf_structure.parsing.parse import parse
 from hf_structure.parsing.raw_text import sentence_starts
 from hf_structure.structures.parse import Parse
+from hf_structure.structures.parses import Parses
 from hf_structure.text.conllu import ConlluError, ConlluSentence, ConlluToken, read_conllu
 from hf_structure.text.documents import read_columns
 from hf_structure.text.files import new_file
@@ -50,17 +52,6 @@ from hf_structure.text.words import numbered_blocks
 
 SEGMENTATION = ("Tokens", "Sentences", "Words")
 SCORES = {"UAS": None, "LAS": None, "UPOS": "upos", "UFeats": "feats", "Lemmas": "lemma"}  # and their columns
-
-
-def given_words(sentence: ConlluSentence, parsed: Parse) -> ConlluSentence:
-    """A gold sentence with what was predicted of its words."""
-    return parsed.dependency.written_into(sentence)
-
-
-def read_text(sentence: ConlluSentence, parsed: Parse) -> ConlluSentence:
-    """What was predicted of the text of a gold sentence."""
-    [found] = read_conllu(parsed.to_conllu().splitlines(keepends=True))
-    return found
 
 
 def text_of(sentence: ConlluSentence, path: str) -> str:
@@ -103,33 +94,55 @@ def read_words(
         yield as_chain(ConlluSentence(tokens=lines))
 
 
+def parse_words(gold: Sequence[ConlluSentence], parser: Callable) -> list[ConlluSentence | None]:
+    """The trees of the words of gold sentences; None for a sentence that is too long."""
+    parses = parser(gold, skip_long=True)
+    pairs = zip(gold, parses, strict=True)
+    return [None if parsed is None else parsed.dependency.written_into(sentence) for sentence, parsed in pairs]
+
+
+def parse_texts(
+    gold: Sequence[ConlluSentence], parser: Callable, path: str, word_tokenizer: str | None
+) -> list[ConlluSentence | None]:
+    """The words and trees of the texts of gold sentences, each by itself; None for a sentence that is too long."""
+    texts = [text_of(sentence, path) for sentence in gold]
+    parses = parser(texts, sentences="line", word_tokenizer=word_tokenizer, skip_long=True)
+    return [None if parsed is None else _sentences(parsed)[0] for parsed in parses]
+
+
+def parse_running_text(gold: Sequence[ConlluSentence], parser: Callable) -> list[ConlluSentence]:
+    """The sentences, words and trees that a parser finds in the running text of gold sentences."""
+    [found] = parser([running_text(list(map(text_sentence, gold)))], sentences="model")
+    return _sentences(found)
+
+
+def _sentences(parsed: Parse | Parses) -> list[ConlluSentence]:
+    return list(read_conllu(parsed.to_conllu().splitlines(keepends=True)))
+
+
 def score(
     path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, args: argparse.Namespace
 ) -> tuple[dict, int]:
     """Returns the scores on one file, and the number of its sentences that are too long for the model."""
     gold = list(islice(read_conllu(path), args.max_sentences))
-    treebank = treebank_name(path)
     abilities = abilities_of(model.config)
     # A parser knows the treebanks of its training only; others are parsed in its default style.
-    if not (args.tell_treebank and treebank in abilities.treebanks):
-        treebank = None
+    is_told = args.tell_treebank and treebank_name(path) in abilities.treebanks
+    treebank = treebank_name(path) if is_told else None
     if args.words:
         return conll18_scores(list(read_words(gold, model, treebank)), gold), 0
-    if args.raw:
+    parser = partial(parse, model=model, tokenizer=tokenizer, treebank=treebank)
+    found: Sequence[ConlluSentence | None]
+    if not args.raw:
+        found = parse_words(gold, parser)
+    else:
         gold = list(map(without_controls, gold))
-    if args.raw and abilities.read_texts and not args.word_tokenizer:
-        text = running_text(list(map(text_sentence, gold)))
-        found = parse([text], model, tokenizer=tokenizer, treebank=treebank, sentences="model")[0]
-        return conll18_scores(list(read_conllu(found.to_conllu().splitlines(keepends=True))), gold), 0
-    inputs = [text_of(sentence, path) for sentence in gold] if args.raw else gold
-    options = {"sentences": "line", "word_tokenizer": args.word_tokenizer} if args.raw else {}
-    parses = parse(inputs, model, tokenizer=tokenizer, treebank=treebank, skip_long=True, **options)
-    build = read_text if args.raw else given_words
-    predicted = []
-    for sentence, parsed in zip(gold, parses, strict=True):
-        # Skipped sentences must count: leaving them out would reward parsers that read little.
-        predicted.append(as_chain(sentence) if parsed is None else build(sentence, parsed))
-    return conll18_scores(predicted, gold), sum(parsed is None for parsed in parses)
+        if abilities.read_texts and not args.word_tokenizer:
+            return conll18_scores(parse_running_text(gold, parser), gold), 0
+        found = parse_texts(gold, parser, path, args.word_tokenizer)
+    # Skipped sentences must count: leaving them out would reward parsers that read little.
+    predicted = [each or as_chain(sentence) for sentence, each in zip(gold, found, strict=True)]
+    return conll18_scores(predicted, gold), found.count(None)
 
 
 def score_names(model: PreTrainedModel, raw: bool, words: bool) -> list[str]:

@@ -38,7 +38,8 @@ def test_table_of_what_is_there(tmp_path):
     nlp.to_disk(tmp_path / "blank")
     (tmp_path / "two.conllu").write_text(TREEBANK)
     models = ["--models", "rngt-en-fast", "rngt-en-fast:int8", "--spacy", str(tmp_path / "blank")]
-    done = run(str(tmp_path / "two.conllu"), *models, "--output", str(tmp_path / "out"))
+    figure = ["--figure", str(tmp_path / "speed.svg"), "--without", "rngt-en-fast:int8"]
+    done = run(str(tmp_path / "two.conllu"), *models, "--output", str(tmp_path / "out"), *figure)
     assert done.returncode == 0, done.stderr
     rows = [line for line in done.stdout.splitlines() if line.startswith("| rngt-en-fast")]
     assert len(rows) == 4
@@ -47,3 +48,7 @@ def test_table_of_what_is_there(tmp_path):
     assert "skipped: stanza (no model is given)" in done.stdout
     assert done.stdout.count("| spacy ") == 2
     assert (tmp_path / "out" / "rngt-en-fast_int8.given.conllu").read_text().count("\tnsubj\t") == 2
+    drawn = (tmp_path / "speed.svg").read_text()
+    assert "LAS, given words" in drawn
+    assert "rngt-en-fast -->" in drawn
+    assert "int8" not in drawn
