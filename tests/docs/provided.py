@@ -213,7 +213,7 @@ MODELS = {
         "runs/fast-compact-2 runs/fast-3a runs/fast-3b runs/fast-3c runs/rngt-en "
         "runs/multilingual runs/multilingual-lemmas"
     ),
-    "constituents": "runs/constituents runs/typed runs/parser-4",
+    "constituents": ("runs/constituents runs/typed runs/parser-4 runs/large"),
     "tagged_g2g_transformer": "runs/tagged",
     "g2g_transformer": (
         "runs/g2gt-en-ewt runs/table2/G2G-seed2 runs/table2/DepTr-seed2 runs/table2/DepTr+CH-seed2 "

@@ -20,7 +20,7 @@ from hf_structure.hub.publishing import prepare
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "model-packages.md"
-FURTHER = ROOT / "model_cards" / "rngt-multilingual"
+FURTHER = sorted(file.parent for file in ROOT.glob("model_cards/*/pyproject.toml"))
 CODE = """
 import json
 import sys
@@ -30,7 +30,7 @@ from hf_structure.cli.main import main
 
 print(resolve_model("my-parser"))
 print(json.dumps(parse("the cat sleeps", "my-parser").to_dict()))
-print(resolve_model(sys.argv[1]) if sys.argv[1:] else "")
+print(*map(resolve_model, sys.argv[1:]), sep=" and ")
 assert "my_parsers" not in sys.modules
 main(["models"])
 for name, options in (("my-parser", {"revision": "v1"}), ("my-parsr", {})):
@@ -53,13 +53,13 @@ def package(tmp_path) -> Path:
 
 @pytest.fixture
 def further(tmp_path) -> list[Path]:
-    """The package of a further model, with a tiny parser for its weights; archives have no such package."""
-    if not FURTHER.is_dir():
-        return []
-    model = new_parser(tmp_path / FURTHER.name)
-    shutil.copy(FURTHER / "pyproject.toml", model)
-    shutil.copy(FURTHER / "LICENSE-MODEL", model)
-    return [model]
+    """The packages of the further models, with tiny parsers for their weights; archives have no such packages."""
+    models = []
+    for source in FURTHER:
+        models.append(new_parser(tmp_path / source.name))
+        shutil.copy(source / "pyproject.toml", models[-1])
+        shutil.copy(source / "LICENSE-MODEL", models[-1])
+    return models
 
 
 def test_further_model_is_a_repository_too(further):
@@ -86,14 +86,15 @@ def test_installed_packages(package, further, tmp_path):
         text=True,
         check=True,
     )
-    folder, parsed, other, *listed, revision, unknown = done.stdout.splitlines()
+    folder, parsed, others, *listed, revision, unknown = done.stdout.splitlines()
     assert folder == str(target / "my_parsers" / "my-parser")
     assert json.loads(parsed) == json.loads(json.dumps(expected))
     (row,) = (line for line in listed if line.startswith("my-parser "))
     assert row.split()[1:6] == ["-", "yes", "0.0", "unknown", "-"]
     assert "Problems of packages:" not in listed
     if further:
-        assert other == str(target / "hf_structure_multilingual" / "rngt-multilingual")
+        installed = (target / PACKAGES[model.name].replace("-", "_") / model.name for model in further)
+        assert others == " and ".join(map(str, installed))
         assert "Not installed:" not in listed
     assert revision == "my-parser comes with an installed package: it has no revisions, such as 'v1'"
     assert "did you mean my-parser?" in unknown

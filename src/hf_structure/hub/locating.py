@@ -12,7 +12,10 @@ from hf_structure.hub.suggestions import did_you_mean
 CHECKPOINTS = Path(__file__).parents[1] / "checkpoints"
 
 GROUP = "hf_structure.models"  # entry points of packages that contain models
-PACKAGES = {"rngt-multilingual": "hf-structure-multilingual"}  # of further models, whose sources are in model_cards/
+PACKAGES = {  # of further models, whose sources are in model_cards/
+    "rngt-en-large": "hf-structure-large",
+    "rngt-multilingual": "hf-structure-multilingual",
+}
 
 FILES = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]  # of a model and its tokenizer
 PICKLES = "pytorch_model*.bin"  # weights of old repositories; transformers reads them as tensors only
