@@ -577,6 +577,20 @@ def slowly(monkeypatch, log: Path, seconds: float = 0.05):
     monkeypatch.setattr(BlockFolder, "write", write)
 
 
+def together(monkeypatch, folder: Path, number: int):
+    """No process ends its first block before so many have begun one: on a busy machine, one may start late."""
+    folder.mkdir()
+
+    def write(*arguments, write=BlockFolder.write):
+        (folder / str(os.getpid())).touch()
+        last = time.monotonic() + 60
+        while len(list(folder.iterdir())) < number and time.monotonic() < last:
+            time.sleep(0.01)
+        return write(*arguments)
+
+    monkeypatch.setattr(BlockFolder, "write", write)
+
+
 def in_a_child(run, *arguments) -> int:
     child = running.fork()
     if child == 0:
@@ -592,6 +606,7 @@ def in_a_child(run, *arguments) -> int:
 def test_two_workers_share_the_parts(run, corpus, tmp_path, structformer, expected, monkeypatch, name):
     monkeypatch.setattr(records_module, "LEAST", 50)
     slowly(monkeypatch, tmp_path / "log")
+    together(monkeypatch, tmp_path / "begun", 2)
     arguments = [corpus / "dev.txt", *options(structformer, f"{tmp_path}/{name}", "--block_size", "1")]
     children = [in_a_child(run, *arguments) for _ in range(2)]
     assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]

@@ -22,15 +22,15 @@ def save_compact(
     """
     if dtype not in ("float16", "int8"):
         raise ValueError(f"dtype must be float16 or int8, not {dtype!r}")
-    # A copy: `half` changes the model in place.
-    model = copy.deepcopy(model).half() if dtype == "float16" else model
-    weights = None if dtype == "float16" else to_int8(_untied(model))
-    model.save_pretrained(folder, state_dict=weights)
+    if dtype == "int8":
+        model.save_pretrained(folder, state_dict=to_int8(_untied(model)))
+        edit_json(Path(folder) / "config.json", quantization_config={"quant_method": METHOD})
+    else:
+        # A copy: `half` changes the model in place.
+        copy.deepcopy(model).half().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     # Many processors compute slowly in float16, or not at all.
     edit_json(Path(folder) / "config.json", dtype="float32")
-    if dtype == "int8":
-        edit_json(Path(folder) / "config.json", quantization_config={"quant_method": METHOD})
     # These keys describe the machine that has saved the tokenizer, not the tokenizer.
     edit_json(Path(folder) / "tokenizer_config.json", is_local=None, local_files_only=None)
     vocabulary = Path(folder) / "tokenizer.json"

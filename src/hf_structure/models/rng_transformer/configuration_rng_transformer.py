@@ -170,8 +170,7 @@ class RNGTransformerConfig(EncoderConfig):
 
     @property
     def num_lower_layers(self) -> int:
-        """Number of first layers that read no graph, up to those that sentence starts are read from."""
-        # The last layer is left out: it computes only some positions.
+        """First layers that read no graph, up to where starts are read; not the last, which skips some positions."""
         starts = [self.num_segmentation_layers] if self.num_segmentation_layers else []
         return min([*self.graph_layers, *starts, self.num_hidden_layers - 1])
 
