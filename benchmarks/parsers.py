@@ -9,7 +9,7 @@ Speed is words of the treebank per second, without loading, the best of `--repea
 parser in the same run. Accuracy is that of the evaluator of CoNLL 2018 (`pip install udtools`); cells that a parser
 does not give are empty. Models of this library find the sentences of raw text themselves if they can, else rules do.
 UAS and LAS of a parser that was not trained on Universal Dependencies say nothing. With `--output`, the trees are kept
-in this folder. `--figure speed.svg` draws LAS over words a second; `--without` leaves such a parser out of it.
+in this folder. `--figure speed.svg` draws LAS over words a second; `--without` names parsers to leave out.
 """
 
 import argparse
@@ -25,6 +25,7 @@ import torch
 from measuring import add_machine_options, fastest, machine, table
 
 import hf_structure
+from hf_structure.cli.common import FIGURE_SUFFIXES, save_figure
 from hf_structure.drawing.figures import plot_costs
 from hf_structure.models.abilities import abilities_of
 from hf_structure.parsing.loading import load_parser
@@ -127,11 +128,6 @@ def score(gold: Path, system: Path) -> list[str]:
     return ["" if name in empty else f"{100 * found[name].f1:.1f}" for name in METRICS]
 
 
-def las_of(row: list[str]) -> float | None:
-    cell = row[-len(METRICS) :][METRICS.index("LAS")]
-    return float(cell) if cell else None
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", help="a treebank in CoNLL-U")
@@ -148,6 +144,8 @@ def main() -> None:
     add_machine_options(parser)
     parser.set_defaults(threads=1, clock="processor")
     options = parser.parse_args()
+    if options.figure and Path(options.figure).suffix.lower() not in FIGURE_SUFFIXES:
+        parser.error(f"--figure must end in {', '.join(FIGURE_SUFFIXES)}")
     try:
         import udtools.udeval  # noqa: F401
     except ImportError:
@@ -182,21 +180,25 @@ def main() -> None:
                 outputs.append(folder / f"{file}.{kind.split()[0]}.conllu")
                 outputs[-1].write_text(run(), encoding="utf-8")  # also the first run, which is not measured
             times = fastest(runs, options.repeats, options.clock)
-            rows = [
-                [f"{count / own:,.0f}", f"{times[0] / own:.2f}", *score(folder / "gold.conllu", output)]
-                for own, output in zip(times, outputs, strict=True)
-            ]
             names = [name for name, _ in built]
+            scores = [score(folder / "gold.conllu", output) for output in outputs]
+            rows = [
+                [f"{count / own:,.0f}", f"{times[0] / own:.2f}", *cells]
+                for own, cells in zip(times, scores, strict=True)
+            ]
             print(f"\n{kind}\n")
             print(table("parser", ["words/s", "ratio", *METRICS], names, rows), flush=True)
-            points = [(count / own, las_of(row)) for own, row in zip(times, rows, strict=True)]
-            drawn[f"LAS, {kind}"] = {
-                name: (speed, las)
-                for name, (speed, las) in zip(names, points, strict=True)
-                if las is not None and name not in options.without
+            points = {
+                name: (count / own, float(las))
+                for name, own, cells in zip(names, times, scores, strict=True)
+                if (las := cells[METRICS.index("LAS")]) and name not in options.without
             }
-    if options.figure:
-        plot_costs(drawn, "words a second, one thread").savefig(options.figure, bbox_inches="tight")
+            if points:
+                drawn[f"LAS, {kind}"] = points
+    if options.figure and drawn:
+        save_figure(plot_costs(drawn, "words a second, one thread"), Path(options.figure))
+    elif options.figure:
+        print("no figure: no parser that is drawn has a LAS")
 
 
 if __name__ == "__main__":

@@ -126,7 +126,7 @@ def main(arguments: list[str] | None = None) -> None:
         nargs="?",
         const="float16",
         choices=("float16", "int8"),
-        help="save it at half its size, or a quarter; float16 if none is given",
+        help="save it as float16 (the default), at half the size, or as int8, at a quarter",
     )
     parser.add_argument(
         "--shares", nargs="+", type=float, metavar="SHARE", help="of each model in the mean; default: equal"

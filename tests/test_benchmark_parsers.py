@@ -44,7 +44,11 @@ def test_table_of_what_is_there(tmp_path):
     rows = [line for line in done.stdout.splitlines() if line.startswith("| rngt-en-fast")]
     assert len(rows) == 4
     scores = [[cell.strip() for cell in row.split("|")[4:-1]] for row in rows]
-    assert scores == [["100.0", "100.0", "", "", "", "", "100.0", "100.0", ""]] * 4
+    # The treebank has no features.
+    assert scores == [["100.0", "100.0", "100.0", "100.0", "33.3", "100.0", "100.0", "100.0", "0.0"]] * 4
+    # Columns that a parser does not give are empty: a blank pipeline has sentences and words alone.
+    others = [line.split("|")[4:-1] for line in done.stdout.splitlines() if line.startswith("| spacy ")]
+    assert [[cell.strip() for cell in cells[2:6]] for cells in others] == [["", "", "", ""]] * 2
     assert "skipped: stanza (no model is given)" in done.stdout
     assert done.stdout.count("| spacy ") == 2
     assert (tmp_path / "out" / "rngt-en-fast_int8.given.conllu").read_text().count("\tnsubj\t") == 2
@@ -52,3 +56,22 @@ def test_table_of_what_is_there(tmp_path):
     assert "LAS, given words" in drawn
     assert "rngt-en-fast -->" in drawn
     assert "int8" not in drawn
+
+
+@pytest.mark.slow
+def test_figures_of_other_formats_are_refused(tmp_path):
+    (tmp_path / "two.conllu").write_text(TREEBANK)
+    done = run(str(tmp_path / "two.conllu"), "--figure", str(tmp_path / "speed.gif"))
+    assert done.returncode == 2
+    assert "--figure must end in" in done.stderr
+
+
+@pytest.mark.slow
+def test_no_figure_of_nothing(tmp_path):
+    pytest.importorskip("udtools")
+    (tmp_path / "two.conllu").write_text(TREEBANK)
+    model, figure = ["--models", "rngt-en-fast"], ["--figure", str(tmp_path / "speed.svg")]
+    done = run(str(tmp_path / "two.conllu"), *model, *figure, "--without", "rngt-en-fast")
+    assert done.returncode == 0, done.stderr
+    assert "no figure: no parser that is drawn has a LAS" in done.stdout
+    assert not (tmp_path / "speed.svg").exists()

@@ -513,9 +513,9 @@ def scores_and_costs(test: str, args: argparse.Namespace) -> dict[str, tuple[flo
     for name in args.runs:
         folders = [run_folder(name, seed, args) for seed in args.seeds]
         scores = [results(folder, beams(name, args)[-1], None, is_widest=True) for folder in folders]
-        pairs = [(each["milliseconds"], each[f"test_{test}"]) for each in scores if each and each[f"test_{test}"]]
-        if pairs:
-            costs, values = zip(*pairs, strict=True)
+        pairs = [(each["milliseconds"], each[f"test_{test}"]) for each in scores if each]
+        if complete := [pair for pair in pairs if None not in pair]:
+            costs, values = zip(*complete, strict=True)
             found[name] = (mean(costs), mean(values))
     return found
 
@@ -527,8 +527,8 @@ def main() -> None:
         train(name, seed, args)
         evaluate(name, seed, args)
         write_text(table(args), Path(args.output_dir, "table.md"))
-    draw(args)
     print(table(args), end="")
+    draw(args)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ class Lexicon:
 
     @cached_property
     def lemmas(self) -> AbstractSet[str]:
-        """All known lemmas, in lower case: also those of the known words."""
+        """Returns all known lemmas in lower case, including the lemmas of the known words."""
         return self.known_lemmas | {lemma_of(rule, key[0]).lower() for key in self.rules for rule in self.rules[key]}
 
     @cached_property

@@ -4,7 +4,7 @@ Figures of model predictions, as `matplotlib.figure.Figure`, to show in a notebo
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, cycle
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
@@ -257,9 +257,8 @@ def plot_curves(
     """
     _check_curves(panels)
     figure = new_figure(3.4 * len(panels) + 1.2, 3.2)
-    names = dict.fromkeys(name for curves in panels.values() for name in curves)
-    # A model has the same colour and marker in all panels.
-    styles = {name: (f"C{number}", marker) for number, (name, marker) in enumerate(zip(names, cycle(MARKERS)))}
+    names = _names(panels)
+    styles = _styles(names)
     for axes, (title, curves) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
         for name, style in styles.items():
             if name in curves:
@@ -267,9 +266,7 @@ def plot_curves(
         axes.set_xscale("log" if log else "linear")
         axes.set(xlabel=xlabel, title=title)
         open_frame(axes)
-    # One entry for each model, although its curve may be in several panels.
-    curves = {str(line.get_label()): line for line in _lines(figure) if line.get_label() in names}
-    as_written(figure.legend(list(curves.values()), list(curves), loc="outside right center", frameon=False))
+    _add_legend(figure, names)
     return figure
 
 
@@ -290,36 +287,60 @@ def plot_costs(
     if not panels or not all(panels.values()):
         raise ValueError("there must be panels, each with models that have a cost and a score")
     controls = controls or {}
-    names = list(dict.fromkeys(name for points in panels.values() for name in points))
     # A control shares the style of its model, which may have no point itself.
-    models = list(dict.fromkeys(controls.get(name, name) for name in names))
-    styles = {name: (f"C{number}", marker) for number, (name, marker) in enumerate(zip(models, cycle(MARKERS)))}
-    figure = new_figure(3.4 * len(panels) + 1.6, max(3.2, 0.6 + 0.24 * len(names)))
-    from matplotlib.ticker import LogLocator, NullFormatter
-
+    model_of = {name: controls.get(name, name) for name in _names(panels)}
+    styles = _styles(model_of.values())
+    figure = new_figure(3.4 * len(panels) + 1.6, max(3.2, 0.6 + 0.24 * len(model_of)))
     for axes, (title, points) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.xaxis.set_minor_formatter(NullFormatter())
-        for name, point in points.items():
-            model = controls.get(name, name)
-            color, marker = styles[model]
-            fill = color if model == name else "none"
-            axes.plot(*point, marker, color=color, markerfacecolor=fill, label=name, zorder=3)
-            if model != name and model in points:
-                axes.plot(*zip(points[model], point, strict=True), color=color, linewidth=0.8)
+        _make_logarithmic(axes)
+        for name in points:
+            _draw_cost(axes, points, name, model_of[name], *styles[model_of[name]])
         axes.set(xlabel=xlabel, title=title)
         open_frame(axes)
-    # One entry for each model, although it may be in several panels.
-    found = {str(line.get_label()): line for line in _lines(figure)}
-    shown = sorted(names, key=lambda name: models.index(controls.get(name, name)))
-    as_written(figure.legend([found[name] for name in shown], shown, loc="outside right center", frameon=False))
+    # Controls follow their models.
+    _add_legend(figure, sorted(model_of, key=lambda name: list(styles).index(model_of[name])))
     return figure
 
 
-def _lines(figure: "Figure") -> list["Line2D"]:
-    return [line for axes in figure.axes for line in axes.lines]
+def _names(panels: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Returns the names of the models of all panels, each once."""
+    return list(dict.fromkeys(chain.from_iterable(panels.values())))
+
+
+def _styles(names: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Chooses the colour and marker that a model has in all panels."""
+    markers = zip(dict.fromkeys(names), cycle(MARKERS))
+    return {name: (f"C{number}", marker) for number, (name, marker) in enumerate(markers)}
+
+
+def _add_legend(figure: "Figure", names: Iterable[str]) -> None:
+    """Adds a legend with one entry for each model, although it may be in several panels."""
+    lines: dict[str, Line2D] = {str(line.get_label()): line for axes in figure.axes for line in axes.lines}
+    shown = {name: lines[name] for name in names}
+    as_written(figure.legend(list(shown.values()), list(shown), loc="outside right center", frameon=False))
+
+
+def _make_logarithmic(axes: "Axes") -> None:
+    """Makes the horizontal axis logarithmic, with plain numbers such as 0.5 and 20."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _draw_cost(
+    axes: "Axes", points: Mapping[str, tuple[float, float]], name: str, model: str, color: str, marker: str
+) -> None:
+    """Draws the point of a model. A control of another `model` is hollow, with a line to that model."""
+    point = points[name]
+    if name == model:
+        axes.plot(*point, marker, color=color, label=name, zorder=3)
+        return
+    axes.plot(*point, marker, color=color, markerfacecolor="none", label=name, zorder=3)
+    if model in points:
+        axes.plot(*zip(points[model], point, strict=True), color=color, linewidth=0.8)
 
 
 def _check_curves(panels: Mapping[str, Mapping[str, Mapping[float, Sequence[float]]]]) -> None:

@@ -19,6 +19,9 @@ def save_compact(
     Args:
         dtype (`str`): `"float16"`, half the size, or `"int8"`, a quarter: every row of a matrix has a scale of its
             own. hf_structure must then be imported before the model is loaded.
+
+    Raises:
+        ValueError: another `dtype`.
     """
     if dtype not in ("float16", "int8"):
         raise ValueError(f"dtype must be float16 or int8, not {dtype!r}")
@@ -40,7 +43,7 @@ def save_compact(
 
 
 def _untied(model: PreTrainedModel) -> dict[str, torch.Tensor]:
-    """The weights of a model, without those that are tied to others."""
+    """Returns the weights of a model; of tied ones, only those that the others are tied to."""
     return {name: weight for name, weight in model.state_dict().items() if name not in model.all_tied_weights_keys}
 
 

@@ -1,8 +1,7 @@
 """
-Weights that are stored in 8-bit integers, and become floating-point numbers when a model is loaded: half the size of
-float16. After `import hf_structure`, this module is imported together with the quantizers of transformers, so that any
-`from_pretrained` reads such a model. It computes like any other then, and [`~hf_structure.modules.int8.quantize`] is
-another matter.
+Weights that are stored as 8-bit integers, at half the size of float16, and converted to floating point when a model is
+loaded. After `import hf_structure`, this module is imported together with the quantizers of transformers, so that any
+`from_pretrained` reads such a model. To compute in 8-bit integers, see [`~hf_structure.modules.int8.quantize`].
 """
 
 from collections.abc import Container, Mapping
@@ -22,8 +21,8 @@ TINY = torch.finfo(torch.float32).tiny
 
 def to_int8(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """
-    Stores each matrix `name.weight` of shape `(n, m)` in 8 bits, with `name.weight_scale` of shape `(n, 1)`: the
-    largest number of a row becomes 127. Vectors take float16.
+    Stores each matrix `name.weight` of shape `(n, m)` in 8 bits, with a scale for each row, `name.weight_scale` of
+    shape `(n, 1)`: the largest number of a row becomes 127. Other floating-point weights become float16.
     """
     stored = {}
     for name, weight in weights.items():
@@ -41,7 +40,7 @@ def to_int8(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def from_int8(stored: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The weights that [`to_int8`] has stored, in float16."""
+    """Restores the weights that [`to_int8`] has stored, in float16."""
     return {
         name: (weight.float() * stored[name + SCALE]).half() if name + SCALE in stored else weight
         for name, weight in stored.items()
@@ -56,7 +55,7 @@ def is_scale(name: str, stored: Container[str]) -> bool:
 
 @register_quantization_config(METHOD)
 class Int8StorageConfig(QuantizationConfigMixin):
-    """What `config.json` says of such weights."""
+    """The entry `quantization_config` of `config.json`, which marks a model with such weights."""
 
     dequantize = True  # transformers then forgets, after loading, that the weights were stored otherwise
 
@@ -65,7 +64,7 @@ class Int8StorageConfig(QuantizationConfigMixin):
 
 
 class FromInt8(ConversionOps):
-    """Multiplies the integers of each row by its scale. Weights without scales only take the model's dtype."""
+    """Multiplies each row of integers by its scale. Weights without scales are only converted to the model's dtype."""
 
     def __init__(self, hf_quantizer: HfQuantizer):
         self.hf_quantizer = hf_quantizer
@@ -74,8 +73,9 @@ class FromInt8(ConversionOps):
         module, name = get_module_from_name(model, full_layer_name)
         dtype = getattr(module, name).dtype
         [weight] = input_dict["weight"]
-        for scale in input_dict.get("weight" + SCALE, ()):
-            weight = weight.float().mul_(scale)
+        if "weight" + SCALE in input_dict:
+            [scale] = input_dict["weight" + SCALE]
+            weight = weight.float() * scale
         return {full_layer_name: weight.to(dtype)}
 
 

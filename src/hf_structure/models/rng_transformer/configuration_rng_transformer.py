@@ -170,7 +170,7 @@ class RNGTransformerConfig(EncoderConfig):
 
     @property
     def num_lower_layers(self) -> int:
-        """First layers that read no graph, up to where starts are read; not the last, which skips some positions."""
+        """Number of first layers without a graph, up to where starts are read; not the last, which skips positions."""
         starts = [self.num_segmentation_layers] if self.num_segmentation_layers else []
         return min([*self.graph_layers, *starts, self.num_hidden_layers - 1])
 
