@@ -35,9 +35,16 @@ from hf_structure.cli.common import add_masking, add_model, add_scoring, positiv
 from hf_structure.cli.score_tables import add_layout, layout_of
 from hf_structure.corpora.items import read_item_rows
 from hf_structure.parsing.options import CORRECTIONS, DEFAULT_SCORER
-from hf_structure.text.files import new_path
 from hf_structure.training.comparison import markdown_table
-from hf_structure.training.scripts import check_same_run, file_digests, model_digests, run, write_json, write_text
+from hf_structure.training.scripts import (
+    check_same_run,
+    file_digests,
+    model_digests,
+    run,
+    write_figure,
+    write_json,
+    write_text,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -373,8 +380,7 @@ def main() -> None:
     results = {"effects": list(map(_as_json, rows)), "means": list(map(_as_json, means))}
     write_json({"name": options.model, "measure": options.measure, **results}, folder / "results.json")
     write_text(tables, folder / "results.md")
-    with new_path(folder / "effects.svg", overwrite=True) as figure:
-        plot(rows).savefig(figure, format="svg")
+    write_figure(plot(rows), folder / "effects.svg")
     print(tables, end="")
 
 

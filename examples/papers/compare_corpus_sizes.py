@@ -22,7 +22,7 @@ from pathlib import Path
 from hf_structure.cli.common import add_blimp, check_files
 from hf_structure.corpora.minimal_pairs import find_tables
 from hf_structure.drawing.figures import plot_curves
-from hf_structure.text.files import new_file, new_path
+from hf_structure.text.files import new_file
 from hf_structure.text.formats import load_sentences
 from hf_structure.training.comparison import (
     add_seeds_argument,
@@ -33,7 +33,7 @@ from hf_structure.training.comparison import (
     score_cells,
     seed_folder,
 )
-from hf_structure.training.scripts import check_same_run, file_digests, run, write_json, write_text
+from hf_structure.training.scripts import check_same_run, file_digests, run, write_figure, write_json, write_text
 
 SCRIPT = Path(__file__).parents[1] / "run_mlm.py"
 BLIMP = Path(__file__).parents[1] / "run_pairs.py"
@@ -146,8 +146,7 @@ def draw(args: argparse.Namespace) -> None:
                 panels.setdefault(title, {}).setdefault(Path(config).stem, {})[size] = [
                     value / unit for value in values
                 ]
-    with new_path(Path(args.output_dir, "curve.svg"), overwrite=True) as path:
-        plot_curves(panels, "words of training text").savefig(path, format="svg", bbox_inches="tight")
+    write_figure(plot_curves(panels, "words of training text"), Path(args.output_dir, "curve.svg"))
 
 
 def main() -> None:

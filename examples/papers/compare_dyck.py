@@ -44,7 +44,6 @@ from hf_structure.metrics.graphs import arc_scores
 from hf_structure.models.abilities import abilities_of
 from hf_structure.scoring.masked_scoring import pseudo_log_probs
 from hf_structure.scoring.scoring import choose_beam, is_masked, load_language_model, token_log_probs
-from hf_structure.text.files import new_path
 from hf_structure.text.formats import load_sentences
 from hf_structure.text.tokenization import encode_subwords, encode_words
 from hf_structure.training.baselines import new_gpt2
@@ -58,7 +57,7 @@ from hf_structure.training.comparison import (
     seed_folder,
     tokenizer_of_words,
 )
-from hf_structure.training.scripts import run, save_whole, write_json, write_text
+from hf_structure.training.scripts import run, save_whole, write_figure, write_json, write_text
 
 EXAMPLES = Path(__file__).parents[1]
 MODELS = ("udgn", "structformer", "transformer", "gilt", "pushdown", "transformer-xl", "gpt2")
@@ -289,8 +288,7 @@ def draw(args: argparse.Namespace, name: str, class_of: Callable[[int, int], int
                 panels[test][model][number].append(fmean(values))
     if not panels:  # causal models alone, and brackets of one kind
         return
-    with new_path(Path(args.output_dir, f"{name}.svg"), overwrite=True) as path:
-        plot_curves(panels, name, log=log).savefig(path, format="svg", bbox_inches="tight")
+    write_figure(plot_curves(panels, name, log=log), Path(args.output_dir, f"{name}.svg"))
 
 
 def main() -> None:

@@ -8,18 +8,20 @@ and write one table.
 
 Table 1: `transformer-xl`, `transformer-xl-large` (as many parameters as GiLT), GiLT on `trees` and on `enhanced`
 graphs, `pushdown` (Pushdown-LM, on constituency trees made from the dependency trees; its attachments are as wide as
-GiLT's scorer between its perceptrons), the transformer grammars `plm`, `plm-mask`, `tg` (likewise, or on brackets) and
-`dtg`, and DTG's baseline `arcs`, which sees all before it. `plm-2` and `plm-3` are PLMs that read closings twice and
-three times, `plm-closed` has closings without openings, `plm-compressed` one closing for each run. Table 4: GiLT
-without a feature of the graph (`no-degree`, `no-depth`, `no-distance`) or its weights (`no-degree-weights`,
-`no-distance-weights`), on the graphs that `--annotation` says. Table 3: `gpt2`, a small model of GPT-2's architecture,
-trained from scratch; the same trained further without graphs (`gpt2-post`), and with graphs in the upper half of its
-layers (`gpt2-gilt`), or with stacks there (`gpt2-pushdown`); further on the same text, or on `--post_train_file`.
-Table 6 is the column of arcs.
+GiLT's scorer between its perceptrons), the transformer grammars `plm`, `plm-mask`, `tg` (likewise) and `dtg`, and
+DTG's baseline `arcs`, which sees all before it. `plm-2` and `plm-3` are PLMs that read closings twice and three times,
+`plm-closed` has closings without openings, `plm-compressed` one closing for each run. Table 4: GiLT without a feature
+of the graph (`no-degree`, `no-depth`, `no-distance`) or its weights (`no-degree-weights`, `no-distance-weights`), on
+the graphs that `--annotation` says. Table 3: `gpt2`, a small model of GPT-2's architecture, trained from scratch; the
+same trained further without graphs (`gpt2-post`), and with graphs in the upper half of its layers (`gpt2-gilt`), or
+with stacks there (`gpt2-pushdown`); further on the same text, or on `--post_train_file`. Table 6 is the column of
+arcs.
 
 `--graphs DM=dm-train.sdp,dm-dev.sdp,dm-test.sdp` makes a row `DM`: a GiLT on other graphs of the same sentences, as
-the paper has on DM, PAS and PSD of SDP 2015. A run of the above may have files of its own, too: `pushdown=` and `tg=`
-brackets, `trees=` CoNLL-U.
+the paper has on DM, PAS and PSD of SDP 2015. A run of the above may have files of its own, too: `trees=` CoNLL-U.
+
+`--brackets train.mrg,dev.mrg,test.mrg` adds `pushdown-brackets`, `plm-brackets`, `plm-mask-brackets` and
+`tg-brackets`: the same models on constituency trees of the same sentences, labelled where the model has labels.
 
 `pause-1` and `pause-2` are Transformer-XLs with one and two learned tokens after each word, which are not predicted:
 as many extra steps as structures may take. `treereg` and `planting` are Transformer-XLs that a loss fits to the trees
@@ -66,7 +68,6 @@ from hf_structure.cli.common import add_blimp, check_files, positives
 from hf_structure.corpora.minimal_pairs import find_tables
 from hf_structure.drawing.figures import plot_costs
 from hf_structure.scoring.scoring import corpus_scores, count_falls, load_language_model
-from hf_structure.text.files import new_path
 from hf_structure.text.formats import load_sentences
 from hf_structure.text.graphs import ANNOTATIONS, average_dependencies, load_graphs
 from hf_structure.training.baselines import new_gpt2
@@ -75,13 +76,14 @@ from hf_structure.training.comparison import (
     markdown_table,
     named_files,
     parse_arguments,
+    part_files,
     read_results,
     run_script,
     score_cells,
     seed_folder,
 )
 from hf_structure.training.controls import GOLD, TREES
-from hf_structure.training.scripts import load_object, run, save_whole, write_json, write_text
+from hf_structure.training.scripts import load_object, run, save_whole, write_figure, write_json, write_text
 
 EXAMPLES = Path(__file__).parents[1]
 NEEDED = {  # of a configuration
@@ -122,13 +124,14 @@ COSTS = {"tokens_per_word": "{:.2f}", "parameters": "{:,.0f}", "milliseconds": "
 class Run:
     """
     One model: options of `run_clm.py`, settings that are not the configuration's, the run it starts from, whether it
-    is a GPT-2, and the run that it is a control of.
+    is a GPT-2, whether its trees are those of `--brackets`, and the run that it is a control of.
     """
 
     options: dict = field(default_factory=dict)
     settings: dict = field(default_factory=dict)
     base: str | None = None
     is_graft: bool = False
+    has_brackets: bool = False
     control_of: str | None = None
 
     @property
@@ -193,6 +196,9 @@ VARIANTS = {  # trained if they are named
     "treereg": Run({"model_type": "transformer-xl", "tree_loss": "treereg"}),
     "planting": Run({"model_type": "transformer-xl", "tree_loss": "planting", "attn_implementation": "eager"}),
 }
+BRACKETED = {
+    f"{name}-brackets": replace(RUNS[name], has_brackets=True) for name in ("pushdown", "plm", "plm-mask", "tg")
+}
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -206,7 +212,8 @@ def build_parser() -> argparse.ArgumentParser:
         "--runs",
         nargs="+",
         metavar="RUN",
-        help=f"{', '.join(RUNS)}, {', '.join(VARIANTS)}, or names of --graphs; default: all but {', '.join(VARIANTS)}",
+        help=f"{', '.join(RUNS)}, {', '.join(BRACKETED)}, {', '.join(VARIANTS)}, or names of --graphs; default: all "
+        f"but {', '.join(VARIANTS)}",
     )
     parser.add_argument(
         "--graphs",
@@ -215,6 +222,12 @@ def build_parser() -> argparse.ArgumentParser:
         default=[],
         metavar="NAME=TRAIN,DEV,TEST",
         help="the same sentences with other graphs or trees: a GiLT of this name, or for a run that is there already",
+    )
+    parser.add_argument(
+        "--brackets",
+        type=part_files,
+        metavar="TRAIN,DEV,TEST",
+        help=f"constituency trees of the same sentences, for {', '.join(BRACKETED)}",
     )
     parser.add_argument(
         "--annotation", choices=ANNOTATIONS, default="basic", help="graphs where the run does not say; default: basic"
@@ -244,7 +257,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def all_runs(args: argparse.Namespace) -> dict[str, Run]:
     """All runs, by name: those with the trees of the files, and their controls."""
-    found = {name: Run() for name, _ in args.graphs} | RUNS | VARIANTS
+    found = {name: Run() for name, _ in args.graphs} | RUNS | VARIANTS | BRACKETED
     kinds = [trees for trees in TREES if trees not in GOLD]
     for trees, (name, gold) in product(kinds, list(found.items())):
         if gold.has_controls:
@@ -272,10 +285,12 @@ def check(args: argparse.Namespace) -> None:
     runs = all_runs(args)
     if twice := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"--graphs: {', '.join(sorted(twice))} given twice")
-    args.runs = args.runs or list(dict.fromkeys([*names, *RUNS]))
+    args.runs = args.runs or list(dict.fromkeys([*names, *RUNS, *(BRACKETED if args.brackets else ())]))
     if unknown := [name for name in args.runs if name not in runs]:
         raise ValueError(f"--runs: there is no {', '.join(unknown)}, but {', '.join(runs)}")
     args.runs = with_controls(args.runs, args)
+    if not args.brackets and (bracketed := [name for name in args.runs if runs[name].has_brackets]):
+        raise ValueError(f"--runs: {', '.join(bracketed)} need the files of --brackets")
     files = (chain.from_iterable(files_of(name, args).values()) for name in args.runs)
     check_files(chain.from_iterable(files), None)
     if args.suites:
@@ -296,8 +311,9 @@ def files_of(name: str, args: argparse.Namespace) -> dict[str, list[str]]:
 
 
 def own_files(name: str, args: argparse.Namespace) -> dict[str, str]:
-    """The files that `--graphs` gives to a run, or to the run that it is a control of."""
-    return dict(args.graphs).get(all_runs(args)[name].control_of or name, {})
+    """The files of `--brackets`, or those that `--graphs` gives to a run or to the run that it is a control of."""
+    run = all_runs(args)[name]
+    return args.brackets if run.has_brackets else dict(args.graphs).get(run.control_of or name, {})
 
 
 def check_sentences(name: str, args: argparse.Namespace) -> None:
@@ -502,9 +518,8 @@ def draw(args: argparse.Namespace) -> None:
     panels = {title: points for title, points in panels.items() if points}
     controls = {name: run.control_of for name, run in all_runs(args).items() if run.control_of}
     if panels:
-        with new_path(Path(args.output_dir, "costs.svg"), overwrite=True) as path:
-            figure = plot_costs(panels, "processor milliseconds a word", controls)
-            figure.savefig(path, format="svg", bbox_inches="tight")
+        figure = plot_costs(panels, "processor milliseconds a word", controls)
+        write_figure(figure, Path(args.output_dir, "costs.svg"))
 
 
 def scores_and_costs(test: str, args: argparse.Namespace) -> dict[str, tuple[float, float]]:

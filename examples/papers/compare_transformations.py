@@ -34,7 +34,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from hf_structure.cli.common import positive
 from hf_structure.drawing.figures import plot_curves
-from hf_structure.text.files import new_path
 from hf_structure.text.formats import load_sentences
 from hf_structure.text.json_text import load_json
 from hf_structure.text.tokenization import encode_subwords
@@ -47,7 +46,7 @@ from hf_structure.training.comparison import (
     seed_folder,
     tokenizer_of_words,
 )
-from hf_structure.training.scripts import run, write_json, write_text
+from hf_structure.training.scripts import run, write_figure, write_json, write_text
 
 RUN_CLM = Path(__file__).parents[1] / "run_clm.py"
 RUNS = ("none", "treereg", "random")
@@ -191,8 +190,7 @@ def draw(args: argparse.Namespace) -> None:
         for curve in curves(run_name, args):
             for (step, measures), panel in product(curve.items(), panels):
                 panels[panel][run_name][step].append(100 * measures[panel])
-    with new_path(Path(args.output_dir, "steps.svg"), overwrite=True) as path:
-        plot_curves(panels, "steps", log=False).savefig(path, format="svg", bbox_inches="tight")
+    write_figure(plot_curves(panels, "steps", log=False), Path(args.output_dir, "steps.svg"))
 
 
 def main() -> None:

@@ -27,7 +27,6 @@ from typing import NamedTuple
 
 from hf_structure.drawing.figures import plot_curves
 from hf_structure.metrics.attachment import attachment_scores, left_chain, right_chain
-from hf_structure.text.files import new_path
 from hf_structure.text.formats import load_sentences
 from hf_structure.training.comparison import (
     add_seeds_argument,
@@ -39,7 +38,7 @@ from hf_structure.training.comparison import (
     score_cells,
     seed_folder,
 )
-from hf_structure.training.scripts import run, write_text
+from hf_structure.training.scripts import run, write_figure, write_text
 
 SCRIPT = Path(__file__).parents[1] / "run_mlm.py"
 OPTIONS = {"lr_scheduler_type": "cosine", "warmup_steps": 100, "early_stopping_patience": 0, "num_maskings": 2}
@@ -189,9 +188,8 @@ def draw(group: str, args: argparse.Namespace) -> None:
         for panel, lines in PANELS.items()
     }
     if any(panels.values()):
-        with new_path(Path(args.output_dir, f"{group}.svg"), overwrite=True) as path:
-            figure = plot_curves(panels, GROUPS[group].axis, log=False)
-            figure.savefig(path, format="svg", bbox_inches="tight")
+        figure = plot_curves(panels, GROUPS[group].axis, log=False)
+        write_figure(figure, Path(args.output_dir, f"{group}.svg"))
 
 
 def curve(group: str, result: str, args: argparse.Namespace) -> Iterator[tuple[float, list[float]]]:

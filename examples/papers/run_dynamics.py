@@ -35,7 +35,6 @@ from hf_structure.metrics.head_positions import commonest_head
 from hf_structure.metrics.perplexity import masked_log_likelihood, masked_perplexity
 from hf_structure.models.abilities import abilities_of
 from hf_structure.parsing.loading import MASKED, load_model
-from hf_structure.text.files import new_path
 from hf_structure.text.formats import load_sentences
 from hf_structure.text.tokenization import encode
 from hf_structure.training.comparison import markdown_table, percent, run_script
@@ -46,6 +45,7 @@ from hf_structure.training.scripts import (
     model_digests,
     pair_digests,
     run,
+    write_figure,
     write_json,
     write_text,
 )
@@ -205,8 +205,7 @@ def draw(args: argparse.Namespace) -> None:
             if (value := scores.get(column)) is not None:
                 panel = panels.setdefault(COLUMNS[column], {}).setdefault(name, {})
                 panel[step] = [value if column == "perplexity" else 100 * value]
-    with new_path(Path(args.output_dir, "dynamics.svg"), overwrite=True) as path:
-        plot_curves(panels, "updates").savefig(path, format="svg", bbox_inches="tight")
+    write_figure(plot_curves(panels, "updates"), Path(args.output_dir, "dynamics.svg"))
 
 
 def _cell(column: str, value: float | None) -> str:

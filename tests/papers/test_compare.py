@@ -458,6 +458,26 @@ def test_rows_have_the_names_of_their_formalisms(compare_gilt, formalisms, corpu
     assert compare_gilt(*options) == []
 
 
+def test_brackets_beside_binary_trees(compare_gilt, corpus, capsys):
+    files = [f"{corpus}/{part}.mrg" for part in ("train", "dev", "dev")]
+    names = ["tg", "tg-brackets", "tg-brackets-shuffled", "pushdown-brackets"]
+    options = ["--brackets", ",".join(files), "--beam_size=1", "--runs", *names]
+    binary, *bracketed = compare_gilt(*options)
+    assert value(binary, "train_file") == f"{corpus}/train.conllu"
+    for command in bracketed:
+        assert [value(command, f"{part}_file") for part in ("train", "validation", "test")] == files
+    models = [value(command, "model_type") for command in bracketed]
+    assert models == ["transformer_grammar", "transformer_grammar", "pushdown"]
+    rows = [line.strip("| ").split(" | ")[0] for line in capsys.readouterr().out.splitlines()[-4:]]
+    assert rows == names
+
+
+def test_runs_on_brackets_need_brackets(compare_gilt, in_this_process):
+    with pytest.raises(ValueError, match="tg-brackets need the files of --brackets"):
+        compare_gilt("--runs", "tg-brackets")
+    assert not in_this_process
+
+
 def test_controls_follow_the_runs_that_read_trees(compare_gilt, corpus, tmp_path, capsys):
     brackets = f"tg={corpus}/train.mrg,{corpus}/dev.mrg,{corpus}/dev.mrg"
     options = ["--graphs", brackets, "--beam_size=1", "--runs", "transformer-xl", "tg", "--trees", "gold", "shuffled"]
@@ -490,7 +510,7 @@ def test_scores_over_costs(tmp_path):
     """Of runs that have both; the mean of their seeds."""
     script = load_script("compare_gilt")
     names = ["transformer-xl", "treereg", "treereg-shuffled", "pause-1", "planting"]
-    args = SimpleNamespace(runs=names, seeds=[1, 2], output_dir=tmp_path, beam_size=[20], graphs=[])
+    args = SimpleNamespace(runs=names, seeds=[1, 2], output_dir=tmp_path, beam_size=[20], graphs=[], brackets=None)
     script.draw(args)
     assert not (tmp_path / "costs.svg").exists()
     ended = [*((name, 1) for name in names if name != "treereg"), ("transformer-xl", 2)]

@@ -97,7 +97,14 @@ def named_files(text: str) -> tuple[str, Files]:
     name, _, files = text.partition("=")
     if not name or "/" in name or files.count(",") != 2:
         raise argparse.ArgumentTypeError(f"must be NAME=TRAIN,DEV,TEST, files with commas between them, not {text!r}")
-    return name, dict(zip(PARTS, files.split(","), strict=True))
+    return name, part_files(files)
+
+
+def part_files(text: str) -> Files:
+    """Parses `TRAIN,DEV,TEST`, as an argparse type, into the file of each part."""
+    if text.count(",") != 2:
+        raise argparse.ArgumentTypeError(f"must be TRAIN,DEV,TEST, files with commas between them, not {text!r}")
+    return dict(zip(PARTS, text.split(","), strict=True))
 
 
 def encoders(args: argparse.Namespace) -> list[str | None]:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import transformers
 from datasets import Dataset
@@ -29,10 +29,13 @@ from hf_structure.corpora.minimal_pairs import table_files
 from hf_structure.hub.cards import RESULTS, SPLITS
 from hf_structure.hub.locating import resolve_model
 from hf_structure.hub.suggestions import did_you_mean, with_suggestions
-from hf_structure.text.files import error_line, full_disk, new_file, writing_to
+from hf_structure.text.files import error_line, full_disk, new_file, new_path, writing_to
 from hf_structure.text.json_text import parse_json, read_whole
 from hf_structure.training.arguments import DataArguments, RunArguments, TrainedModelArguments
 from hf_structure.training.cards import note_dates, note_facts
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +73,12 @@ def write_text(text: str, path: Path) -> None:
     """Writes a text file, atomically."""
     with new_file(path, overwrite=True) as file:
         file.write(text)
+
+
+def write_figure(figure: "Figure", path: Path) -> None:
+    """Writes a figure as SVG without margins, atomically."""
+    with new_path(path, overwrite=True) as file:
+        figure.savefig(file, format="svg", bbox_inches="tight")
 
 
 def check_lengths(lengths: Sequence[int], longest: int | None) -> None:
