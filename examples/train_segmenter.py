@@ -17,8 +17,9 @@ out. Vectors of characters begin as those of the parser's pieces.
 
 An interrupted run resumes from its last checkpoint when the same command is repeated. At the end, a linear layer on
 the states of the finished network learns to tell languages apart (`parse(..., language="auto")`), from up to
-`--language_sentences` sentences of each. The parser with the network is saved to the output folder, in float16.
-`examples/evaluate_treebanks.py --raw` scores it. With `--languages_only`, a parser that has a network gets this layer:
+`--language_sentences` sentences of each, and the tokens are listed that a language always splits, and how. The parser
+with the network is saved to the output folder, in float16. `examples/evaluate_treebanks.py --raw` scores it. With
+`--languages_only`, a parser that has a network gets this layer and these lists:
 
     python examples/train_segmenter.py --languages_only --folder ud --parser runs/segmenter \\
         --output_dir runs/segmenter-languages --use_cpu
@@ -35,14 +36,13 @@ from transformers import HfArgumentParser, PreTrainedModel, PreTrainedTokenizerB
 from transformers.trainer_utils import get_last_checkpoint
 
 from hf_structure.algorithms.characters import CharacterReader, dictionary_of, listed_characters
-from hf_structure.algorithms.contractions import collect_rules, collect_splits
 from hf_structure.corpora.ud_folders import find_treebanks, treebank_files, treebank_name
 from hf_structure.hub.compact import save_compact
 from hf_structure.modules.character_segmenter import CharacterSegmenter
 from hf_structure.parsing.loading import load_parser
 from hf_structure.text.conllu import read_conllu
 from hf_structure.text.raw_text import RawTextReader
-from hf_structure.text.running import TextSentence, multiword_tokens, text_sentence
+from hf_structure.text.running import TextSentence, all_tokens, text_sentence
 from hf_structure.text.words import numbered_lines
 from hf_structure.training.examples import config_file
 from hf_structure.training.languages import draw_texts, fit_languages, language_of, language_report, mean_states
@@ -53,6 +53,7 @@ from hf_structure.training.segmentation import (
     collate,
     encode_treebank,
 )
+from hf_structure.training.token_splits import collect_habits, collect_rules, collect_splits
 
 logger = logging.getLogger("train_segmenter")
 
@@ -74,7 +75,7 @@ class SegmenterArguments:
     )
     dropout: float = field(default=0.1, metadata={"help": "dropout in the layers"})
     languages_only: bool = field(
-        default=False, metadata={"help": "only teach the network of the parser to tell languages apart"}
+        default=False, metadata={"help": "only add what is known of languages to the network of the parser"}
     )
     language_sentences: int = field(default=400, metadata={"help": "most sentences to learn a language from"})
 
@@ -95,7 +96,7 @@ def read_dictionary(path: str | None, max_cost: int) -> dict[str, str]:
 def settings_of(args: SegmenterArguments, treebanks: dict[str, list[TextSentence]]) -> dict:
     """The settings of a network for these treebanks."""
     sentences = [sentence for texts in treebanks.values() for sentence in texts]
-    tokens = list(multiword_tokens(sentences))
+    tokens = [(token, words) for token, words in all_tokens(sentences) if len(words) > 1]
     rules = collect_rules(tokens)
     return {
         "hidden_size": args.hidden_size,
@@ -194,14 +195,25 @@ def trained_network(parser: PreTrainedModel, name: str) -> tuple[CharacterSegmen
 def add_languages(
     network: CharacterSegmenter, settings: dict, treebanks: dict[str, list[TextSentence]], most: int, seed: int
 ) -> dict:
-    """Teaches a network to tell languages apart, by up to `most` sentences of each, and returns its new settings."""
+    """
+    Teaches a network to tell languages apart, by up to `most` sentences of each, and returns its new settings, with
+    the habits of each language.
+    """
     texts = draw_texts(texts_of(treebanks), most, seed)
-    settings = settings | {"languages": sorted(texts)}
+    settings = settings | {"languages": sorted(texts), "habits": habits_of(treebanks, settings["rules"])}
     labels = [number for number, language in enumerate(settings["languages"]) for _ in texts[language]]
     sentences = [text for language in settings["languages"] for text in texts[language]]
     states = mean_states(network, settings, sentences)
     network.languages = fit_languages(states, torch.tensor(labels), len(texts))
     return settings
+
+
+def habits_of(treebanks: dict[str, list[TextSentence]], rules: list[str]) -> dict[str, dict]:
+    """How each language splits tokens."""
+    sentences: dict[str, list[TextSentence]] = {}
+    for name, found in treebanks.items():
+        sentences.setdefault(language_of(name), []).extend(found)
+    return {language: collect_habits(all_tokens(found), rules) for language, found in sorted(sentences.items())}
 
 
 def report_languages(network: CharacterSegmenter, settings: dict, texts: dict[str, list[str]]) -> str:

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hf_structure.algorithms.contractions import apply_rule, collect_rules, collect_splits, split_rule
+from hf_structure.algorithms.contractions import apply_rule
+from hf_structure.training.token_splits import split_rule
 
 SPLITS = {
     "zum": ("zu", "dem"),
@@ -59,11 +60,3 @@ def test_rules_that_do_not_fit(rule, token):
 @pytest.mark.parametrize(("token", "words"), [("a[b", ("a[", "b")), ("a b", ("a ", "b")), ("İx", ("İ", "x"))])
 def test_tokens_without_a_rule(token, words):
     assert split_rule(token, words) is None
-
-
-def test_frequent_rules_and_the_rest():
-    tokens = [("zum", ("zu", "dem")), ("Vom", ("Vo", "dem")), ("im", ("in", "dem")), ("du", ("de", "le"))]
-    rules = collect_rules([*tokens, *tokens[:2]], min_frequency=3)
-    assert rules == [split_rule("zum", ("zu", "dem"))]
-    assert collect_splits(tokens, rules) == {"du": "de le", "im": "in dem"}
-    assert collect_splits([*tokens, ("IM", ("I", "M"))], rules) == {"du": "de le"}, "no split of several"

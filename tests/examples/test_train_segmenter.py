@@ -141,6 +141,9 @@ def test_languages_are_added_to_a_trained_network(trained, treebanks, tmp_path, 
     for name, value in before.model.state_dict().items():
         assert "languages" in name or value.equal(weights[name]), name
     assert after.model.config.segmenter["languages"] == ["aa", "bb"]
+    # The words of both are split alike: `zum`, and what was made of it.
+    habits = after.model.config.segmenter["habits"]
+    assert {language: list(found["tokens"]) for language, found in habits.items()} == {"aa": ["zum"], "bb": ["zim"]}
     found = after("der hund geht zum vogel. dur hind guht zim vegul.")
     assert [each.language for each in found] == ["aa", "bb"]
 

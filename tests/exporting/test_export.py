@@ -414,10 +414,10 @@ def test_a_parser_with_constituents_has_a_pipeline_for_them(tmp_path):
     pipelines = read_json(tmp_path / "exported" / "config.json")["custom_pipelines"]
     assert pipelines.keys() == {"dependency-parsing", "constituency-parsing"}
     code = (tmp_path / "exported").glob("*.py")
-    assert sum(len(file.read_text("utf-8").splitlines()) for file in code) <= 5725
+    assert sum(len(file.read_text("utf-8").splitlines()) for file in code) <= 5752
 
 
-@pytest.mark.parametrize(("name", "most"), [("udgn-en", 3478), ("rngt-en", 5725), ("gilt-en", 5586)])
+@pytest.mark.parametrize(("name", "most"), [("udgn-en", 3478), ("rngt-en", 5752), ("gilt-en", 5586)])
 def test_the_code_that_travels_can_be_read_in_an_hour(name, most, tmp_path):
     export(name, tmp_path / name)
     lines = {file.name: len(file.read_text("utf-8").splitlines()) for file in (tmp_path / name).glob("*.py")}

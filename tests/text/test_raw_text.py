@@ -189,6 +189,50 @@ def test_a_language_changes_no_words():
     assert some[0].languages.shape == (0,)
 
 
+HABITS = {"aa": {"rules": [], "tokens": {}}, "bb": {"rules": [1, 2, 3], "tokens": {"see": "[0:1] [1:]"}}}
+HABITS["cc"] = HABITS["aa"]
+
+
+@pytest.mark.parametrize(
+    ("treebanks", "expected"),
+    [
+        ([1], ["zum", "See", ",", "im"]),  # a language without splits
+        ([3], ["zu dem", "S ee", ",", "in dem"]),
+        ([1, 2], ["zum", "See", ",", "im"]),
+    ],
+)
+def test_habits_of_a_language_that_is_told(treebanks, expected):
+    reader = RawTextReader(RuledSegmenter(), SETTINGS | {"habits": HABITS}, treebanks)
+    [tokens] = reader(["zum See, im"])
+    assert [" ".join(token.words) for token in tokens] == expected
+
+
+def test_habits_of_the_likeliest_language_of_each_sentence():
+    reader = RawTextReader(random_segmenter(2, languages=LANGUAGES), TELLING | {"habits": HABITS})
+    plain = telling_reader(2)
+    for tokens, others in zip(reader([LONG]), plain([LONG]), strict=True):
+        assert [token[:2] + token[3:4] for token in tokens] == [token[:2] + token[3:4] for token in others]
+        ends = [number for number, token in enumerate(tokens, start=1) if token.ends_sentence > 0.5]
+        languages = [language for language, _ in found_languages(plain, others)]
+        assert len(set(languages)) > 1
+        for first, last, language in zip([0, *ends], ends, languages, strict=False):
+            told = RawTextReader(reader.network, reader_settings(language))
+            expected = [token.words for token in next(told([LONG]))[first:last]]
+            assert words_of(tokens[first:last]) == expected
+
+
+def reader_settings(language: str) -> dict:
+    """Those of a reader that splits tokens as this language does, whatever it reads."""
+    return TELLING | {"habits": dict.fromkeys(LANGUAGES, HABITS[language])}
+
+
+def test_habits_need_no_comments():
+    reader = RawTextReader(random_segmenter(1, languages=LANGUAGES), TELLING | {"habits": HABITS})
+    given = SourceSentence(words=["zum", "See"])
+    assert reader.add_words(given) is given
+    assert reader.add_words(SourceSentence(text="zum See")).metadata == {}
+
+
 def test_given_words_get_a_language_and_stay():
     reader = telling_reader(1)
     given = SourceSentence(words=["zum", "See", "a.b"], metadata={"sent_id": "7"})

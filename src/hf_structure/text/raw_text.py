@@ -17,7 +17,7 @@ from hf_structure.text.words import paragraph_spans, unicode_words
 WINDOW = 1024  # characters that a window is trusted for
 ROW = 8192  # characters read at once
 LIKELY = 0.5
-NO_LANGUAGES = np.zeros(0)  # where languages are not told apart
+NO_LANGUAGES = np.zeros(0)  # where languages are not scored
 _CHUNK = regex.compile(r"\S+")
 _CLUSTER = regex.compile(r"\X")
 
@@ -29,7 +29,7 @@ class RawToken(NamedTuple):
     end: int
     words: tuple[str, ...]
     ends_sentence: float
-    languages: np.ndarray  # mean of its characters, (0,) unless languages are told apart
+    languages: np.ndarray  # mean of its characters, (0,) if they are not scored
 
 
 class Window(NamedTuple):
@@ -58,17 +58,23 @@ class RawTextReader:
     Args:
         network (`CharacterSegmenter`): The network, see [`~hf_structure.modules.character_segmenter`].
         settings (`Mapping[str, Any]`): Its settings, with the `dictionary` of a [`CharacterReader`], and the words of
-            tokens in `splits`, see [`~hf_structure.algorithms.contractions`].
+            tokens in `splits`, see [`~hf_structure.algorithms.contractions`]. Optional `habits` of languages decide
+            before the network does: of the language of the treebanks, else of the likeliest one of a sentence.
         treebank_ids (`Sequence[int]`): The treebanks whose habits it follows; of several, their mean.
         languages (`bool`): It also scores the `languages` of the network.
     """
 
     def __init__(self, network: Any, settings: Mapping, treebank_ids: Sequence[int] = (0,), languages: bool = False):
         self.network = network
-        self.languages = settings["languages"] if languages else ()
         self.rules = settings["rules"]
         self.splits = settings["splits"]
         self.treebank_ids = treebank_ids
+        self.habits = settings.get("habits", {})
+        codes = {settings["treebanks"][number].partition("_")[0] for number in treebank_ids if number}
+        self.told = codes.pop() if len(codes) == 1 else None
+        self.tells = languages
+        is_needed = languages or (self.habits and not self.told)
+        self.languages = settings["languages"] if is_needed else ()
         self.characters = CharacterReader(settings["characters"], settings["dictionary"])
 
     def __call__(self, texts: Sequence[str], line_breaks: str = "end") -> Iterator[list[RawToken]]:
@@ -90,7 +96,7 @@ class RawTextReader:
 
     def read(self, sources: Iterable[SourceSentence], line_breaks: str = "end") -> Iterator[list[RawToken]]:
         """Yields the tokens of raw texts. A sentence with words has tokens only if languages are told apart."""
-        read = [source if source.is_text or self.languages else SourceSentence() for source in sources]
+        read = [source if source.is_text or self.tells else SourceSentence() for source in sources]
         return self([source.text or " ".join(source.words or ()) for source in read], line_breaks)
 
     def add_words(self, source: SourceSentence) -> SourceSentence:
@@ -99,7 +105,7 @@ class RawTextReader:
 
     def with_words(self, source: SourceSentence, tokens: Sequence[RawToken], start: int = 0) -> SourceSentence:
         """Adds the words of tokens, whose offsets count from `start` characters before the text, and the language."""
-        if self.languages and tokens:
+        if self.tells and tokens:
             source = replace(source, metadata=source.metadata | self.language_of(tokens))
         return _with_words(source, tokens, start) if tokens and source.is_text else source
 
@@ -157,17 +163,32 @@ class RawTextReader:
     def _decode(self, indices: Sequence[int], read: str, scored: Scored) -> list[RawToken]:
         """The tokens of a paragraph, of which the network has read the characters at these indices."""
         tokens = []
+        splits = []
         start = 0
         for end in self._token_ends(read, scored.ends > LIKELY).tolist():
             while read[start].isspace():
                 start += 1
-            words = self._words(read[start : end + 1], scored.splits.get(end))
-            is_last = end + 1 == len(read)
-            ends_sentence = 1.0 if is_last else float(scored.sentences[end])
+            ends_sentence = 1.0 if end + 1 == len(read) else float(scored.sentences[end])
             languages = scored.languages[start : end + 1].mean(0) if self.languages else NO_LANGUAGES
-            tokens.append(RawToken(indices[start], indices[end] + 1, words, ends_sentence, languages))
+            whole = (read[start : end + 1],)
+            tokens.append(RawToken(indices[start], indices[end] + 1, whole, ends_sentence, languages))
+            splits.append(scored.splits.get(end))
             start = end + 1
-        return tokens
+        found = zip(tokens, splits, self._habits_of(tokens), strict=True)
+        return [token._replace(words=self._words(token.words[0], scores, habits)) for token, scores, habits in found]
+
+    def _habits_of(self, tokens: Sequence[RawToken]) -> list[Mapping[str, Any]]:
+        """For each token, how the language of its sentence splits tokens; empty if that is not known."""
+        if not self.habits or self.told:
+            return [self.habits.get(self.told, {})] * len(tokens)
+        found: list[Mapping[str, Any]] = []
+        start = 0
+        for end, token in enumerate(tokens, start=1):
+            if token.ends_sentence > LIKELY:
+                language = self.languages[mean_scores(tokens[start:end]).argmax()]
+                found += [self.habits[language]] * (end - start)
+                start = end
+        return found
 
     def _token_ends(self, text: str, is_end: np.ndarray) -> np.ndarray:
         """
@@ -192,15 +213,20 @@ class RawTextReader:
                 # The character before the white space before it.
                 is_end[max(chunk.start() - 2, 0)] = True
 
-    def _words(self, token: str, scores: np.ndarray | None) -> tuple[str, ...]:
-        """The words of a token: by the best way to split it that is possible, if it is better than none."""
+    def _words(self, token: str, scores: np.ndarray | None, habits: Mapping[str, Any]) -> tuple[str, ...]:
+        """The words of a token: by habit, else by the best way to split it that is possible, if better than none."""
         if any(map(str.isspace, token)):
             return (" ".join(token.split()),)  # a line break fits no word
+        rule = habits["tokens"].get(token.lower()) if habits else None
+        if rule and (words := apply_rule(rule, token)):
+            return words
         if scores is None:
             return (token,)
         for number in (-scores).argsort().tolist():
             if number == 0:
                 break
+            if habits and number not in habits["rules"]:
+                continue
             if number <= len(self.rules):
                 words = apply_rule(self.rules[number - 1], token)
             else:

@@ -31,13 +31,12 @@ def text_sentence(sentence: ConlluSentence) -> TextSentence:
     return TextSentence(text, ends, words, space, sentence.begins_paragraph)
 
 
-def multiword_tokens(sentences: Iterable[TextSentence]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yields the tokens of several words, and these."""
+def all_tokens(sentences: Iterable[TextSentence]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yields the tokens, and their words."""
     for sentence in sentences:
         start = 0
         for end, words in zip(sentence.ends, sentence.words, strict=True):
-            if len(words) > 1:
-                yield sentence.text[start : end + 1].strip(), words
+            yield sentence.text[start : end + 1].strip(), words
             start = end + 1
 
 

@@ -40,7 +40,7 @@ def mean_states(network: Any, settings: Mapping[str, Any], texts: Sequence[str])
     probe = copy.deepcopy(network).eval()
     # Its scores are the states themselves.
     probe.languages = nn.Identity()
-    reader = RawTextReader(probe, {**settings, "languages": ["any"]}, languages=True)
+    reader = RawTextReader(probe, {**settings, "languages": ["any"], "habits": {}}, languages=True)
     return torch.from_numpy(np.stack([mean_scores(tokens) for tokens in reader(texts)]))
 
 

@@ -10,8 +10,8 @@ from torch.utils.data import Dataset
 from transformers import Trainer
 
 from hf_structure.algorithms.characters import NUM_MATCHES, CharacterReader
-from hf_structure.algorithms.contractions import apply_rule, split_rule
 from hf_structure.text.running import TextSentence
+from hf_structure.training.token_splits import split_number
 
 HARDER = 5  # weight of treebanks whose tokens are all hard to find, besides 1
 MERGED = 0.25  # share of the training texts that ignore the marks of paragraphs
@@ -77,18 +77,6 @@ def count_hard_tokens(sentence: TextSentence) -> int:
         count += len(words) > 1 or has_space or runs_on
         start = end + 1
     return count
-
-
-def split_number(token: str, words: tuple[str, ...], numbers: Mapping[str, int]) -> int:
-    """The number of the rule that splits a token: 0 for a token of one word, one more than all for an unlisted one."""
-    if len(words) == 1:
-        return 0
-    other = len(numbers) + 1
-    rule = split_rule(token, words)
-    if rule is None or rule not in numbers:
-        return other
-    made = apply_rule(rule, token)
-    return numbers[rule] if made and [word.lower() for word in made] == [word.lower() for word in words] else other
 
 
 class SegmentationData(Dataset):
