@@ -7,7 +7,7 @@ The files have the names of Universal Dependencies (`de_gsd-ud-test.conllu`, com
 words of each sentence but not the name of the treebank; with `--tell_treebank` it follows the treebank's style if it
 was trained on it. With `--raw` a parser that finds words and sentences reads the running text of each file: its
 sentences, joined by spaces, and paragraphs apart by empty lines. Other parsers, and `--word_tokenizer`, read the text
-of each sentence. `--words` scores only tokens, words and sentences, without parsing, which takes a minute:
+of each sentence. `--words` scores only tokens, words and sentences, without parsing:
 
     python examples/evaluate_treebanks.py ud --model model_cards/rngt-multilingual --words --tell_treebank \\
         --published benchmarks/udpipe-2.17.tsv --output words.md

@@ -85,7 +85,7 @@ RAW = {
     "th": ("เมื่อวานนี้ฉันไปเดินเล่นที่สวนสาธารณะกับเพื่อน", 1),
     "he": ("אתמול הלכתי עם חברה לפארק הקטן שליד הנהר. הילדים שיחקו שם.", 2),
     "fr": ("Hier, je suis allé au parc près du fleuve. Nous avons bu du thé à l'ombre d'un arbre.", 2),
-    "de": ("Gestern war ich mit einer Freundin im Park am Fluss. Wir saßen zum Teetrinken unter einem Baum.", 2),
+    "de": ("Gestern war ich mit einer Freundin im Park am Fluss. Wir saßen zum Tee unter einem Baum.", 2),
     "tr": ("Dün arkadaşımla nehrin kenarındaki küçük parka gittim. Ağacın altında çay içtik.", 2),
     "fi": ("Eilen kävin ystäväni kanssa pienessä puistossa. Me joimme teetä puun alla.", 2),
     "el": ("Χθες πήγα με μια φίλη στο μικρό πάρκο δίπλα στο ποτάμι. Εκεί έπαιζαν πολλά παιδιά.", 2),
@@ -112,6 +112,19 @@ def test_paragraphs_become_complete_annotation(paragraphs, language):
     validator = Validator(lang="ud", level=2, output=None)
     assert not list(validator.validate_file_handle(io.StringIO(parses.to_conllu())).error_tracker)
     assert all(word.lemma and word.upos for parse in parses for word in parse)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Wir saßen zum Tee unter dem Baum des Gartens.", "Wir saßen zu dem Tee unter dem Baum des Gartens ."),
+        ("Nous allons aux champs du roi.", "Nous allons à les champs de le roi ."),
+    ],
+)
+def test_contractions_of_a_language_that_is_not_told(parser, text, words):
+    model, tokenizer = parser
+    [parse] = hf_structure.parse(text, model, tokenizer=tokenizer, sentences="auto")
+    assert list(parse.words) == words.split()
 
 
 def test_joiner_is_no_unknown_piece(parser):
