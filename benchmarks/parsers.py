@@ -4,12 +4,13 @@ Speed on one thread and accuracy of the parsers that are installed, on one treeb
     python benchmarks/parsers.py en_ewt-dev.conllu --models rngt-en rngt-en:int8 --spacy en_core_web_sm \\
         --stanza en --udpipe english-ewt.udpipe --output outputs
 
-`NAME:DTYPE` is a model of this library in another precision. Raw text is rebuilt from `# text` and `# newpar`.
-Speed is words of the treebank per second, without loading, the best of `--repeats` runs, and the ratio to the first
-parser in the same run. Accuracy is that of the evaluator of CoNLL 2018 (`pip install udtools`); cells that a parser
-does not give are empty. Models of this library find the sentences of raw text themselves if they can, else rules do.
-UAS and LAS of a parser that was not trained on Universal Dependencies say nothing. With `--output`, the trees are kept
-in this folder. `--figure speed.svg` draws LAS over words a second; `--without` names parsers to leave out.
+`NAME:DTYPE` is a model of this library in another precision, `NAME+constituents` one that gives both trees. Raw text
+is rebuilt from `# text` and `# newpar`. Speed is words of the treebank per second, without loading, the best of
+`--repeats` runs, and the ratio to the first parser in the same run. Accuracy is that of the evaluator of CoNLL 2018
+(`pip install udtools`); cells that a parser does not give are empty. Models of this library find the sentences of raw
+text themselves if they can, else rules do. UAS and LAS of a parser that was not trained on Universal Dependencies say
+nothing. With `--output`, the trees are kept in this folder. `--figure speed.svg` draws LAS over words a second;
+`--without` names parsers to leave out.
 """
 
 import argparse
@@ -33,13 +34,16 @@ from hf_structure.text.conllu import ConlluSentence, by_paragraph, raw_text, rea
 
 METRICS = ["Sentences", "Words", "UPOS", "XPOS", "UFeats", "Lemmas", "UAS", "LAS", "MLAS"]
 COLUMNS = {"UPOS": "upos", "XPOS": "xpos", "UFeats": "feats", "Lemmas": "lemma", "MLAS": "feats"}  # what they need
+BOTH = "+constituents"
 Run = Callable[[], str]  # gives CoNLL-U
 
 
 def ours(name: str, gold: list[ConlluSentence], texts: list[str]) -> tuple[Run, Run]:
-    name, _, dtype = name.partition(":")
+    one_tree = name.removesuffix(BOTH)
+    structure = "dependency" if one_tree == name else "both"
+    name, _, dtype = one_tree.partition(":")
     model, tokenizer = load_parser(name, None, "cpu", dtype or "float32")
-    parse = partial(hf_structure.parse, model=model, tokenizer=tokenizer, structure="dependency")
+    parse = partial(hf_structure.parse, model=model, tokenizer=tokenizer, structure=structure)
     blanks = [blank(sentence) for sentence in gold]
 
     def words() -> str:
@@ -131,7 +135,8 @@ def score(gold: Path, system: Path) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", help="a treebank in CoNLL-U")
-    parser.add_argument("--models", nargs="*", default=["rngt-en", "rngt-en:int8"], metavar="NAME[:DTYPE]")
+    own = {"default": ["rngt-en", "rngt-en:int8"], "metavar": f"NAME[:DTYPE][{BOTH}]"}
+    parser.add_argument("--models", nargs="*", **own)
     others = partial(parser.add_argument, nargs="*", default=[])
     others("--spacy", metavar="MODEL", help="names or folders of pipelines of spaCy; named entities are left out")
     others("--stanza", metavar="LANGUAGE", help="languages of stanza, whose models are there")

@@ -150,13 +150,14 @@ def _outside(scores: torch.Tensor, lengths: torch.Tensor, chart: _Chart) -> torc
     proportion to A(i, k) R(k, j), and to its labels, in proportion to exp s_l.
     """
     n = chart.left.shape[1]
-    marginals = torch.zeros_like(scores)
+    # Of a span that may have no label, the share that has one.
+    labelled = scores.logsumexp(2).sigmoid()  # (batch, S)
+    constituents = torch.zeros_like(labelled)
     use_left = torch.zeros_like(chart.left)
     use_right = torch.zeros_like(chart.right)
     sentences = torch.arange(len(scores), device=scores.device)
     has_tree = _root(chart, lengths) > -torch.inf
     use_right[sentences, lengths, lengths] = has_tree.to(scores.dtype)
-    with_none = torch.nn.functional.pad(scores, (1, 0))  # (batch, S, 1 + labels)
     for width in range(n, 0, -1):
         starts = n - width + 1
         first = span_index(0, width, n)
@@ -166,15 +167,14 @@ def _outside(scores: torch.Tensor, lengths: torch.Tensor, chart: _Chart) -> torc
         if width == 1:
             as_any = as_any + as_constituent
             as_constituent = torch.zeros_like(as_any)
-        labels = with_none[:, spans].softmax(2)[..., 1:] * as_any.unsqueeze(2)
-        # A softmax over labels that are all forbidden is NaN, but such a span is no constituent.
-        marginals[:, spans] = labels + (scores[:, spans].softmax(2) * as_constituent.unsqueeze(2)).nan_to_num(0)
+        constituents[:, spans] = as_any * labelled[:, spans] + as_constituent
         if width > 1:
             share = (chart.parts(width) - chart.split[width - 1].unsqueeze(2)).exp().nan_to_num(0)
             share = share * (as_any + as_constituent).unsqueeze(2)  # (batch, starts, width - 1)
             use_left[:, :starts, 1:width] += share
             use_right[:, width:, 1:width] += share.flip(2)
-    return marginals
+    # A softmax over labels that are all forbidden is NaN, but such a span is no constituent.
+    return scores.softmax(2).nan_to_num(0) * constituents.unsqueeze(2)
 
 
 class _LogPartition(torch.autograd.Function):

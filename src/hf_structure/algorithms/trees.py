@@ -318,7 +318,7 @@ def _as_list(values: Any) -> list:
 def _as_spans(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     pairs = [tuple(_as_list(span)) for span in _as_list(spans)]
     for pair in pairs:
-        if len(pair) != 2 or not all(isinstance(edge, Integral) for edge in pair):
+        if len(pair) != 2 or not all(map(_is_integer, pair)):
             raise ValueError(f"a span is a pair of integers, not {pair!r}")
     return pairs
 

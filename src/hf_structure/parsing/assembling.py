@@ -89,16 +89,18 @@ def _constituency(
     words = _seen(encoded) if punctuation == "drop" else encoded["words"]
     spans = [(start, end) for start, end in decoded["spans"].tolist() if start >= 0]
     count = len(spans)
-    if punctuation != "drop":
+    if punctuation != "drop" and not all(encoded["keep"]):
         spans = restore_spans(spans, encoded["keep"])
     order = span_order(spans, len(words))
     tree = {"words": words, "spans": [list(spans[index]) for index in order]}
     tree |= dict.fromkeys(("labels", "tags", "probabilities", "log_probability"))
     # Around a word without constituents, the whole sentence is restored, which has no label then.
     if names is not None:
-        tree["labels"] = [names[decoded["span_labels"][index]] if index < count else "" for index in order]
+        labels = decoded["span_labels"].tolist()
+        tree["labels"] = [names[labels[index]] if index < count else "" for index in order]
     if "span_probs" in decoded:
-        tree["probabilities"] = [decoded["span_probs"][index].item() if index < count else 1.0 for index in order]
+        probabilities = decoded["span_probs"].tolist()
+        tree["probabilities"] = [probabilities[index] if index < count else 1.0 for index in order]
         tree["log_probability"] = decoded["span_log_probs"].item()
     return tree
 

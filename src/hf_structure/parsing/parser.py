@@ -294,9 +294,11 @@ def parses_of(
             Parse.from_dict(assemble_parse(sentence, each, structures, abilities, punctuation)) for each in ranked
         ]
         if abilities.optional_constituents and "constituency" in structures:
-            # The tags of constituents are columns of the dependency tree, which need not be requested.
-            kinds = ("dependency",)
-            tagger = Parse.from_dict(assemble_parse(sentence, ranked[0], kinds, abilities, punctuation))
+            tagger = trees[0]
+            if tagger.dependency is None:
+                # The tags of constituents are columns of the dependency tree, which need not be requested.
+                kinds = ("dependency",)
+                tagger = Parse.from_dict(assemble_parse(sentence, ranked[0], kinds, abilities, punctuation))
             constituency = [tagger.tagged(cast(ConstituencyTree, each.constituency)) for each in trees]
             several = found["spans"].dim() == 3
             alternatives = constituency if several else trees[0].alternatives
