@@ -96,11 +96,9 @@ def _constituency(
     tree |= dict.fromkeys(("labels", "tags", "probabilities", "log_probability"))
     # Around a word without constituents, the whole sentence is restored, which has no label then.
     if names is not None:
-        labels = decoded["span_labels"].tolist()
-        tree["labels"] = [names[labels[index]] if index < count else "" for index in order]
+        tree["labels"] = [names[decoded["span_labels"][index]] if index < count else "" for index in order]
     if "span_probs" in decoded:
-        probabilities = decoded["span_probs"].tolist()
-        tree["probabilities"] = [probabilities[index] if index < count else 1.0 for index in order]
+        tree["probabilities"] = [decoded["span_probs"][index].item() if index < count else 1.0 for index in order]
         tree["log_probability"] = decoded["span_log_probs"].item()
     return tree
 

@@ -52,8 +52,7 @@ class RNGTransformerConstituents(nn.Module):
         vectors = self.dropout(vectors.masked_fill(is_padding.unsqueeze(2), 0.0))
         boundaries = torch.cat([vectors, nn.functional.pad(vectors[:, 1:], (0, 0, 0, 1))], dim=2)  # (B, n + 1, 2 D)
         starts, ends = all_spans(n).to(vectors.device).unbind(1)
-        # In place: there are many spans.
-        hidden = self.start(boundaries)[:, starts].add_(self.end(boundaries)[:, ends]).relu_()  # (B, S, H)
+        hidden = self.start(boundaries)[:, starts].add_(self.end(boundaries)[:, ends]).relu_()  # (B, S, H), in place
         return self.label(hidden).float()
 
     def loss(self, vectors: torch.Tensor, constituents: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
