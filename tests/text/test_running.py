@@ -1,7 +1,7 @@
 """Running text of treebanks."""
 
 from hf_structure.text.conllu import read_conllu
-from hf_structure.text.running import multiword_tokens, running_text, text_sentence
+from hf_structure.text.running import all_tokens, running_text, text_sentence
 
 TREEBANK = """# newdoc
 # text = Geh zum Haus.
@@ -36,4 +36,6 @@ def test_text_and_ends_of_tokens():
             start = end + 1
         assert len(tokens) == len(sentence.words)
     assert sentences[2].ends == [5]
-    assert list(multiword_tokens(sentences)) == [("zum", ("zu", "dem"))]
+    tokens = list(all_tokens(sentences))
+    assert tokens[:3] == [("Geh", ("Geh",)), ("zum", ("zu", "dem")), ("Haus", ("Haus",))]
+    assert len(tokens) == sum(len(sentence.ends) for sentence in sentences)
