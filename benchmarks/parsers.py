@@ -43,15 +43,17 @@ def ours(name: str, gold: list[ConlluSentence], texts: list[str]) -> tuple[Run, 
     structure = "dependency" if one_tree == name else "both"
     name, _, dtype = one_tree.partition(":")
     model, tokenizer = load_parser(name, None, "cpu", dtype or "float32")
-    parse = partial(hf_structure.parse, model=model, tokenizer=tokenizer, structure=structure)
+    # A model without constituents is refused here, before anything is measured.
+    parse_words = hf_structure.Parser(model, tokenizer=tokenizer, structure=structure)
+    sentences = "model" if abilities_of(model.config).segments else "split"
+    parse_texts = hf_structure.Parser(model, tokenizer=tokenizer, structure=structure, sentences=sentences)
     blanks = [blank(sentence) for sentence in gold]
 
     def words() -> str:
-        trees = [parsed.dependency for parsed in parse([sentence.forms for sentence in gold])]
+        trees = [parsed.dependency for parsed in parse_words([sentence.forms for sentence in gold])]
         return "".join(str(tree.written_into(sentence)) for sentence, tree in zip(blanks, trees, strict=True))
 
-    sentences = "model" if abilities_of(model.config).segments else "split"
-    return lambda: parse(texts, sentences=sentences).to_conllu(), words
+    return lambda: parse_texts(texts).to_conllu(), words
 
 
 def spacy(name: str, gold: list[ConlluSentence], texts: list[str]) -> tuple[Run, Run]:

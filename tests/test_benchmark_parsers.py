@@ -59,6 +59,15 @@ def test_table_of_what_is_there(tmp_path):
 
 
 @pytest.mark.slow
+def test_models_without_constituents_are_skipped(tmp_path):
+    pytest.importorskip("udtools")
+    (tmp_path / "two.conllu").write_text(TREEBANK)
+    done = run(str(tmp_path / "two.conllu"), "--models", "rngt-en-fast", "rngt-en-fast+constituents")
+    assert done.returncode == 0, done.stderr
+    assert "skipped: rngt-en-fast+constituents (RNGTransformerForParsing gives" in done.stdout
+
+
+@pytest.mark.slow
 def test_figures_of_other_formats_are_refused(tmp_path):
     (tmp_path / "two.conllu").write_text(TREEBANK)
     done = run(str(tmp_path / "two.conllu"), "--figure", str(tmp_path / "speed.gif"))

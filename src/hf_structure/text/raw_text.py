@@ -58,10 +58,10 @@ class RawTextReader:
     Args:
         network (`CharacterSegmenter`): The network, see [`~hf_structure.modules.character_segmenter`].
         settings (`Mapping[str, Any]`): Its settings, with the `dictionary` of a [`CharacterReader`], and the words of
-            tokens in `splits`, see [`~hf_structure.algorithms.contractions`]. Optional `habits` of languages decide
-            before the network does: of the language of the treebanks, else of the likeliest one of a sentence.
+            tokens in `splits`, see [`~hf_structure.algorithms.contractions`]. Any `habits` overrule the network:
+            those of the language of the treebanks, or else of the likeliest language of the sentence.
         treebank_ids (`Sequence[int]`): The treebanks whose habits it follows; of several, their mean.
-        languages (`bool`): It also scores the `languages` of the network.
+        languages (`bool`): It also tells the language of each sentence.
     """
 
     def __init__(self, network: Any, settings: Mapping, treebank_ids: Sequence[int] = (0,), languages: bool = False):

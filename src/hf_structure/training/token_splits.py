@@ -81,8 +81,8 @@ def split_number(token: str, words: tuple[str, ...], numbers: Mapping[str, int])
 
 def collect_habits(tokens: Iterable[tuple[str, tuple[str, ...]]], rules: Sequence[str]) -> dict[str, object]:
     """
-    How a language splits tokens: the numbers of the `rules` that it has, see [`split_number`], and the rule, listed or
-    not, of each token, in lower case, that it nearly always splits by it.
+    How a language splits tokens: `rules` are the numbers of the given rules that it uses, see [`split_number`];
+    `tokens` are those, in lower case, that it nearly always splits in one way, each with its rule, given or not.
     """
     numbers = {rule: number for number, rule in enumerate(rules, start=1)}
     found: set[int] = set()
