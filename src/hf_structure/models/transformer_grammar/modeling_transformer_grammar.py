@@ -297,14 +297,21 @@ class TransformerGrammarForCausalLM(TreeLMMixin, TransformerGrammarPreTrainedMod
         """
         scores = self.lm_head(states) if logits is None else logits
         scores = scores.float()
-        kinds = self.token_kinds(torch.arange(scores.shape[-1], device=scores.device))
-        may_come = legal[..., kinds]  # (..., vocab_size)
-        tokens = scores.masked_fill(~may_come, torch.finfo(scores.dtype).min)
+        of_tokens, of_actions = legal.tensor_split([TOKEN_KINDS], dim=-1)
+        tokens = torch.where(self.may_come(of_tokens), scores, torch.finfo(scores.dtype).min)
         actions = states @ all_rows(self.model.action_embeddings, states.device).to(states.dtype).T  # (..., actions)
         kinds = torch.cat([tokens.logsumexp(-1, keepdim=True), actions.float()], dim=-1)  # (..., 1 + actions)
-        of_tokens, of_actions = legal.tensor_split([TOKEN_KINDS], dim=-1)
         may_come = torch.cat([of_tokens.any(-1, keepdim=True), of_actions], dim=-1)  # (..., 1 + actions)
         return Predictions(tokens, kinds.masked_fill(~may_come, -torch.inf))
+
+    def may_come(self, of_kinds: torch.Tensor) -> torch.Tensor:
+        """Whether each token of the vocabulary can come, `(..., vocab_size)`, by its kind, `(..., TOKEN_KINDS)`."""
+        device = of_kinds.device
+        # Rows of one of eight patterns are copied as a whole, faster than single elements are looked up.
+        bits = 2 ** torch.arange(TOKEN_KINDS, device=device)  # (kinds,)
+        patterns = (torch.arange(2**TOKEN_KINDS, device=device).unsqueeze(1) & bits) > 0  # (patterns, kinds)
+        kinds = self.token_kinds(torch.arange(self.config.vocab_size, device=device))  # (vocab_size,)
+        return patterns[:, kinds][(of_kinds * bits).sum(-1)]
 
     def token_kinds(self, input_ids: torch.Tensor) -> torch.Tensor:
         """Kinds of tokens, as the machine numbers them, of the same shape."""
