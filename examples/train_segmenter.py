@@ -11,15 +11,18 @@ Train the network that splits raw text into sentences, tokens and words, on a fo
 Files of treebanks have the names of Universal Dependencies (`de_gsd-ud-train.conllu`, compressed or not). The text of
 a treebank is that of its tokens and their `SpaceAfter`. Small treebanks have more weight (`--sampling_power`), and so
 have those whose tokens are hard to find. Half of the texts are read without the name of their treebank. `--dictionary`
-has words of Chinese and Japanese that help where treebanks are small: on each line a word, a tab and its cost, which
-grows as words become rarer, as in `cjdict.txt` of ICU (unicode-org/icu); words of more than `--max_cost` are left
-out. Vectors of characters begin as those of the parser's pieces.
+has words of Chinese and Japanese, which help where treebanks are small: on each line a word, a tab and its cost, which
+grows as words become rarer, as in `cjdict.txt` of ICU (unicode-org/icu); words of more than `--max_cost` are left out.
+Words without a cost, followed by nothing or a space, as in the dictionary of jieba, cost one more than `--max_cost`.
+Vectors of characters begin as those of the parser's pieces. `--train_further` begins with the network that the parser
+has, for which `--dictionary` may be another.
 
 An interrupted run resumes from its last checkpoint when the same command is repeated. At the end, a linear layer on
 the states of the finished network learns to tell languages apart (`parse(..., language="auto")`), from up to
-`--language_sentences` sentences of each, and the tokens are listed that a language always splits, and how. The parser
-with the network is saved to the output folder, in float16. `examples/evaluate_treebanks.py --raw` scores it. With
-`--languages_only`, a parser that has a network gets this layer and these lists:
+`--language_sentences` sentences of each, and the tokens are listed that a language always splits, and how, with the
+marks that are always words of their own between letters. The parser with the network is saved to the output folder, in
+float16. `examples/evaluate_treebanks.py --raw` scores it. With `--languages_only`, a parser that has a network gets
+this layer and these lists:
 
     python examples/train_segmenter.py --languages_only --folder ud --parser runs/segmenter \\
         --output_dir runs/segmenter-languages --use_cpu
@@ -35,7 +38,7 @@ import torch
 from transformers import HfArgumentParser, PreTrainedModel, PreTrainedTokenizerBase, TrainingArguments, set_seed
 from transformers.trainer_utils import get_last_checkpoint
 
-from hf_structure.algorithms.characters import CharacterReader, dictionary_of, listed_characters
+from hf_structure.algorithms.characters import CharacterReader
 from hf_structure.corpora.ud_folders import find_treebanks, treebank_files, treebank_name
 from hf_structure.hub.compact import save_compact
 from hf_structure.modules.character_segmenter import CharacterSegmenter
@@ -43,7 +46,7 @@ from hf_structure.parsing.loading import load_parser
 from hf_structure.text.conllu import read_conllu
 from hf_structure.text.raw_text import RawTextReader
 from hf_structure.text.running import TextSentence, all_tokens, text_sentence
-from hf_structure.text.words import numbered_lines
+from hf_structure.training.dictionary import listed_characters, read_dictionary
 from hf_structure.training.examples import config_file
 from hf_structure.training.languages import draw_texts, fit_languages, language_of, language_report, mean_states
 from hf_structure.training.scripts import load_object, run
@@ -53,7 +56,7 @@ from hf_structure.training.segmentation import (
     collate,
     encode_treebank,
 )
-from hf_structure.training.token_splits import collect_habits, collect_rules, collect_splits
+from hf_structure.training.token_splits import collect_habits, collect_marks, collect_rules, collect_splits
 
 logger = logging.getLogger("train_segmenter")
 
@@ -64,8 +67,9 @@ class SegmenterArguments:
 
     folder: str = field(metadata={"help": "the folder of treebanks"})
     parser: str = field(metadata={"help": "the parser that gets the network"})
-    dictionary: str | None = field(default=None, metadata={"help": "words and their costs"})
+    dictionary: list[str] = field(default_factory=list, metadata={"help": "files of words, with or without costs"})
     max_cost: int = field(default=105, metadata={"help": "cost of the rarest words to keep"})
+    train_further: bool = field(default=False, metadata={"help": "begin with the network that the parser has"})
     sampling_power: float = field(default=0.5, metadata={"help": "1 draws texts by the size of treebanks"})
     row_length: int = field(default=384, metadata={"help": "characters of a text"})
     hidden_size: int = field(default=192, metadata={"help": "width of the network"})
@@ -85,14 +89,6 @@ def read_treebanks(files: list[str]) -> dict[str, list[TextSentence]]:
     return {str(treebank_name(file)): list(map(text_sentence, read_conllu(file))) for file in files}
 
 
-def read_dictionary(path: str | None, max_cost: int) -> dict[str, str]:
-    """The words of a dictionary of several characters, by their costs."""
-    if path is None:
-        return {}
-    rows = (line.split("\t") for _, line in numbered_lines(path) if not line.startswith("#"))
-    return dictionary_of([(word, int(cost)) for word, cost in rows if len(word) <= 8 and int(cost) <= max_cost])
-
-
 def settings_of(args: SegmenterArguments, treebanks: dict[str, list[TextSentence]]) -> dict:
     """The settings of a network for these treebanks."""
     sentences = [sentence for texts in treebanks.values() for sentence in texts]
@@ -109,6 +105,14 @@ def settings_of(args: SegmenterArguments, treebanks: dict[str, list[TextSentence
         "rules": rules,
         "splits": collect_splits(tokens, rules),
     }
+
+
+def further_settings(args: SegmenterArguments, settings: dict, treebanks: list[str]) -> dict:
+    """The settings of a trained network that is trained further. Raises `ValueError` if it is for other treebanks."""
+    if settings["treebanks"] != ["any", *treebanks]:
+        other = sorted({*settings["treebanks"][1:]} ^ {*treebanks})
+        raise ValueError(f"--train_further needs the treebanks of the network, in their order; different: {other}")
+    return settings | {"dictionary": read_dictionary(args.dictionary, args.max_cost)} if args.dictionary else settings
 
 
 def start_vectors(
@@ -168,10 +172,14 @@ def train_network(
     parser: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
 ) -> tuple[CharacterSegmenter, dict]:
-    """Trains a new network, and returns it with its settings."""
-    settings = settings_of(args, treebanks)
-    network = CharacterSegmenter(settings)
-    start_vectors(network, settings["characters"], parser, tokenizer)
+    """Trains a new network, or that of the parser, and returns it with its settings."""
+    if args.train_further:
+        network, settings = trained_network(parser, args.parser)
+        settings = further_settings(args, settings, list(treebanks))
+    else:
+        settings = settings_of(args, treebanks)
+        network = CharacterSegmenter(settings)
+        start_vectors(network, settings["characters"], parser, tokenizer)
     logger.info("%d parameters", sum(parameter.numel() for parameter in network.parameters()))
     read = CharacterReader(settings["characters"], settings["dictionary"])
     encoded = [encode_treebank(sentences, read, settings["rules"]) for sentences in treebanks.values()]
@@ -187,7 +195,9 @@ def train_network(
 def trained_network(parser: PreTrainedModel, name: str) -> tuple[CharacterSegmenter, dict]:
     """A copy of the network that a parser has, with its settings. Raises `ValueError` if it has none."""
     if getattr(parser.config, "segmenter", None) is None:
-        raise ValueError(f"{name} has no network over characters: train one, without --languages_only")
+        raise ValueError(
+            f"{name} has no network over characters: train one, without --languages_only and --train_further"
+        )
     # A copy: loaded models are shared.
     return copy.deepcopy(parser.character_segmenter), parser.config.segmenter
 
@@ -213,7 +223,10 @@ def habits_of(treebanks: dict[str, list[TextSentence]], rules: list[str]) -> dic
     sentences: dict[str, list[TextSentence]] = {}
     for name, found in treebanks.items():
         sentences.setdefault(language_of(name), []).extend(found)
-    return {language: collect_habits(all_tokens(found), rules) for language, found in sorted(sentences.items())}
+    return {
+        language: collect_habits(all_tokens(found), rules) | {"marks": collect_marks(found)}
+        for language, found in sorted(sentences.items())
+    }
 
 
 def report_languages(network: CharacterSegmenter, settings: dict, texts: dict[str, list[str]]) -> str:

@@ -11,8 +11,6 @@ from hf_structure.algorithms.characters import (
     NUM_MATCHES,
     UNKNOWN,
     CharacterReader,
-    dictionary_of,
-    listed_characters,
     match_words,
     plain,
 )
@@ -29,7 +27,7 @@ def test_plain(character, expected):
 
 
 def test_ids():
-    read = CharacterReader(listed_characters(["Ab 1"]), {})
+    read = CharacterReader(" 0ab", {})
     ids, matches = read("Ba\u00a09?")
     assert matches.shape == (5, NUM_MATCHES)
     assert not matches.any()
@@ -70,9 +68,7 @@ def test_words_of_a_dictionary(text):
 
 
 def test_only_scripts_of_the_dictionary_are_searched():
-    dictionary = dictionary_of([("中国", 50), ("of", 10), ("国人", 50)])
-    assert dictionary == {"10": "of", "50": "中国 国人"}
-    read = CharacterReader("", dictionary)
+    read = CharacterReader("", {"10": "of", "50": "中国 国人"})
     assert read.costs == {"of": 10, "中国": 50, "国人": 50}
     _, matches = read("of 中国.")
     assert np.flatnonzero(matches.any(1)).tolist() == [3, 4]

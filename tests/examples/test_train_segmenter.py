@@ -115,6 +115,28 @@ def test_an_interrupted_run_goes_on(trained, treebanks, parser, tmp_path, monkey
         assert value.equal(parts[name]), name
 
 
+def test_a_trained_network_is_trained_further(trained, treebanks, tmp_path, monkeypatch):
+    """It begins with the weights, to which few updates do little, and may get another dictionary."""
+    (tmp_path / "costs").write_text("中国\t50\n国\t30\n", "utf-8")
+    (tmp_path / "words").write_text("中国 7 ns\n国人 3 n\n", "utf-8")
+    options = ("--config", "segmenter", "--bf16", "false", "--train_further", "--max_steps", "3")
+    options += ("--learning_rate", "1e-3", "--dictionary", str(tmp_path / "costs"), str(tmp_path / "words"))
+    train(monkeypatch, treebanks, trained, tmp_path / "output", *options)
+    before, after = Parser(str(trained)), Parser(str(tmp_path / "output"), sentences="auto")
+    assert after.model.config.segmenter["dictionary"] == {"30": "国", "50": "中国", "106": "国人"}
+    old, new = before.model.state_dict(), after.model.state_dict()
+    changes = {name: float((new[name] - old[name]).abs().max()) for name in old if "segmenter" in name}
+    assert 0 < max(change for name, change in changes.items() if "languages" not in name) < 0.02
+    assert [each.text for each in after("die maus geht. der vogel geht.")] == ["die maus geht.", "der vogel geht."]
+
+
+def test_a_network_of_other_treebanks(trained, treebanks, tmp_path, monkeypatch):
+    (tmp_path / "aa_one-ud-train.conllu").symlink_to(treebanks / "aa_one-ud-train.conllu")
+    (tmp_path / "bb_two-ud-train.conllu").symlink_to(treebanks / "aa_one-ud-train.conllu")
+    with pytest.raises(ValueError, match=r"needs the treebanks of the network, .*; different: \['bb_two'\]"):
+        train(monkeypatch, tmp_path, trained, tmp_path / "output", "--config", "segmenter", "--train_further")
+
+
 def test_updates_are_needed(treebanks, parser, tmp_path, monkeypatch):
     monkeypatch.setattr(
         sys, "argv", ["train_segmenter.py", "--folder", str(treebanks), "--parser", str(parser), "--output_dir", "x"]
@@ -155,5 +177,5 @@ def test_a_trained_network_tells_its_languages(trained):
 
 
 def test_languages_need_a_network(treebanks, parser, tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match="has no network over characters: train one, without --languages_only"):
+    with pytest.raises(ValueError, match="has no network over characters: train one, without --languages_only and"):
         train(monkeypatch, treebanks, parser, tmp_path, "--languages_only")

@@ -5,8 +5,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from hf_structure.algorithms.characters import CATEGORIES, NUM_MATCHES, listed_characters
+from hf_structure.algorithms.characters import CATEGORIES, NUM_MATCHES
 from hf_structure.modules.character_segmenter import CharacterSegmenter, SegmentScores
+from hf_structure.training.dictionary import listed_characters
 
 SPACE = CATEGORIES.index("Zs")
 MARK = CATEGORIES.index("Po")

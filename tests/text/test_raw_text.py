@@ -226,6 +226,26 @@ def reader_settings(language: str) -> dict:
     return TELLING | {"habits": dict.fromkeys(LANGUAGES, HABITS[language])}
 
 
+def test_marks_that_a_language_makes_words():
+    """Between letters. No sentence ends there, whatever the network says of characters within its tokens."""
+    text = "Gaza-Streifen - G-7 und -a–b-c-. Die X-Y"
+    network = RuledSegmenter()
+    find = network.forward
+
+    def forward(*inputs):
+        scores = find(*inputs)
+        return scores._replace(sentences=torch.where(scores.ends > 0, scores.sentences, 5.0))
+
+    network.forward = forward
+    habits = {"aa": HABITS["aa"] | {"marks": "-–"}, "bb": HABITS["bb"]}
+    readers = [RawTextReader(network, SETTINGS | {"habits": habits}, [number]) for number in (2, 3)]
+    found, others = (next(reader([text])) for reader in readers)
+    assert [text[token.start : token.end] for token in others] == text.replace(".", " .").split()
+    parts = ["Gaza", "-", "Streifen", "-", "G-7", "und", "-a", "–", "b", "-", "c-", ".", "Die", "X", "-", "Y"]
+    assert [text[token.start : token.end] for token in found] == parts
+    assert sentences_of(text, found) == sentences_of(text, others) == ["Gaza-Streifen - G-7 und -a–b-c-.", "Die X-Y"]
+
+
 def test_habits_need_no_comments():
     reader = RawTextReader(random_segmenter(1, languages=LANGUAGES), TELLING | {"habits": HABITS})
     given = SourceSentence(words=["zum", "See"])

@@ -5,8 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from hf_structure.algorithms.characters import CharacterReader, listed_characters
+from hf_structure.algorithms.characters import CharacterReader
 from hf_structure.text.running import TextSentence
+from hf_structure.training.dictionary import listed_characters
 from hf_structure.training.segmentation import HARDER, SegmentationData, encode_treebank
 
 

@@ -1,6 +1,14 @@
 """What the text of treebanks tells about the words of tokens."""
 
-from hf_structure.training.token_splits import collect_habits, collect_rules, collect_splits, split_rule
+from hf_structure.text.conllu import ConlluSentence, ConlluToken
+from hf_structure.text.running import text_sentence
+from hf_structure.training.token_splits import (
+    collect_habits,
+    collect_marks,
+    collect_rules,
+    collect_splits,
+    split_rule,
+)
 
 
 def test_frequent_rules_and_the_rest():
@@ -31,3 +39,23 @@ def test_habits_of_a_language():
 def test_habits_keep_what_no_rule_makes():
     tokens = [("a b", ("a ", "b"))] * 3
     assert collect_habits(tokens, []) == {"rules": [1], "tokens": {}}
+
+
+def test_marks_that_are_words():
+    def sentence(*tokens):
+        """Tokens without spaces between them."""
+        made = [ConlluToken(str(number), token, misc="SpaceAfter=No") for number, token in enumerate(tokens, start=1)]
+        return text_sentence(ConlluSentence([], made))
+
+    hyphens = [sentence("Gaza", "-", "Streifen")] * 19
+    others = [
+        sentence("4-5"),
+        sentence("4", "-", "mal"),
+        sentence("-", "a", "-"),
+        sentence("a'", "b"),
+        sentence("a/b"),
+    ]
+    assert collect_marks([*hyphens, *others]) == "-"
+    assert collect_marks([*hyphens, sentence("G-Moll")]) == "-"
+    assert collect_marks([*hyphens, sentence("G-Moll"), sentence("G-", "Dur")]) == "", "not always"
+    assert collect_marks(hyphens[:9]) == "", "too seldom"

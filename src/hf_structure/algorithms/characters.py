@@ -1,7 +1,7 @@
 """Characters of raw text as numbers that a network can read, with the words that a dictionary finds in them."""
 
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
@@ -12,9 +12,9 @@ CATEGORIES = tuple(_NAMES[index : index + 2] for index in range(0, len(_NAMES), 
 NUM_BLOCKS = 256
 UNKNOWN = 0  # id of a character that is not listed
 NUM_MATCHES = 11  # numbers that a dictionary gives each character
-_LONGEST = 8  # characters of a word of the dictionary
+LONGEST = 8  # characters of a word of the dictionary
 _UNLISTED = 160  # cost of a character that is no word of the dictionary
-_RUN = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}ー]+")  # what a dictionary has words of
+RUN = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}ー]+")  # what a dictionary has words of
 _CATEGORY_IDS = {name: number for number, name in enumerate(CATEGORIES)}
 
 
@@ -69,7 +69,7 @@ class CharacterReader:
         ids = np.array([self._ids(character) for character in text], dtype=np.int64).reshape(-1, 3)
         matches = np.zeros((len(text), NUM_MATCHES), dtype=np.uint8)
         if self._dictionary and not text.isascii():
-            for run in _RUN.finditer(text):
+            for run in RUN.finditer(text):
                 matches[slice(*run.span())] = match_words(run[0], self.costs)
         return ids, matches
 
@@ -94,7 +94,7 @@ def match_words(text: str, costs: Mapping[str, int]) -> np.ndarray:
     best = [0] + [_UNLISTED * (length + 1)] * length  # cost of the cheapest words up to each character
     before = [0] * (length + 1)
     for start in range(length):
-        for end in range(start + 1, min(start + _LONGEST, length) + 1):
+        for end in range(start + 1, min(start + LONGEST, length) + 1):
             size = end - start
             cost = costs.get(text[start:end], _UNLISTED if size == 1 else None)
             if cost is None:
@@ -117,19 +117,3 @@ def match_words(text: str, costs: Mapping[str, int]) -> np.ndarray:
             matches[end - 1, 9] = 1
         end = start
     return matches
-
-
-def listed_characters(texts: Iterable[str]) -> str:
-    """The characters of texts, for a [`CharacterReader`], in the order of their code points."""
-    found: set[str] = set()
-    for text in texts:
-        found.update(text)
-    return "".join(sorted({plain(character) for character in found}))
-
-
-def dictionary_of(words: Sequence[tuple[str, int]]) -> dict[str, str]:
-    """Groups words by their costs, for a [`CharacterReader`]."""
-    by_cost: dict[str, list[str]] = {}
-    for word, cost in sorted(words, key=lambda pair: (pair[1], pair[0])):
-        by_cost.setdefault(str(cost), []).append(word)
-    return {cost: " ".join(group) for cost, group in by_cost.items()}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -162,37 +163,33 @@ class RawTextReader:
 
     def _decode(self, indices: Sequence[int], read: str, scored: Scored) -> list[RawToken]:
         """The tokens of a paragraph, of which the network has read the characters at these indices."""
+        is_end = self._token_ends(read, scored.ends > LIKELY)
+        sentences = np.where(is_end, scored.sentences, 0.0)
+        sentences[-1] = 1.0
         tokens = []
-        splits = []
         start = 0
-        for end in self._token_ends(read, scored.ends > LIKELY).tolist():
-            while read[start].isspace():
-                start += 1
-            ends_sentence = 1.0 if end + 1 == len(read) else float(scored.sentences[end])
-            languages = scored.languages[start : end + 1].mean(0) if self.languages else NO_LANGUAGES
-            whole = (read[start : end + 1],)
-            tokens.append(RawToken(indices[start], indices[end] + 1, whole, ends_sentence, languages))
-            splits.append(scored.splits.get(end))
-            start = end + 1
-        found = zip(tokens, splits, self._habits_of(tokens), strict=True)
-        return [token._replace(words=self._words(token.words[0], scores, habits)) for token, scores, habits in found]
+        for first, last in pairwise([0, *((sentences > LIKELY).nonzero()[0] + 1).tolist()]):
+            habits = self._habits_of(scored.languages[first:last])
+            for index in _marks_in_words(read[first:last], habits.get("marks", "")):
+                is_end[first + index - 1 : first + index + 1] = True
+            for end in (first + is_end[first:last].nonzero()[0]).tolist():
+                while read[start].isspace():
+                    start += 1
+                words = self._words(read[start : end + 1], scored.splits.get(end), habits)
+                languages = scored.languages[start : end + 1].mean(0) if self.languages else NO_LANGUAGES
+                tokens.append(RawToken(indices[start], indices[end] + 1, words, float(sentences[end]), languages))
+                start = end + 1
+        return tokens
 
-    def _habits_of(self, tokens: Sequence[RawToken]) -> list[Mapping[str, Any]]:
-        """For each token, how the language of its sentence splits tokens; empty if that is not known."""
+    def _habits_of(self, languages: np.ndarray) -> Mapping[str, Any]:
+        """How the language of a sentence with these scores `(characters, languages)` splits it; empty if not known."""
         if not self.habits or self.told:
-            return [self.habits.get(self.told, {})] * len(tokens)
-        found: list[Mapping[str, Any]] = []
-        start = 0
-        for end, token in enumerate(tokens, start=1):
-            if token.ends_sentence > LIKELY:
-                language = self.languages[mean_scores(tokens[start:end]).argmax()]
-                found += [self.habits[language]] * (end - start)
-                start = end
-        return found
+            return self.habits.get(self.told, {})
+        return self.habits[self.languages[languages.mean(0).argmax()]]
 
     def _token_ends(self, text: str, is_end: np.ndarray) -> np.ndarray:
         """
-        Returns the last characters of tokens: never white space, always a whole grapheme cluster, and the text's end.
+        Which characters are the last of a token: never white space, always a whole grapheme cluster, the text's end.
         """
         if not text.isascii():
             whole = np.zeros(len(text), dtype=bool)
@@ -201,7 +198,7 @@ class RawTextReader:
             self._split_unknown_scripts(text, is_end)
         is_end[[index for index, character in enumerate(text) if character.isspace()]] = False
         is_end[-1] = True
-        return is_end.nonzero()[0]
+        return is_end
 
     def _split_unknown_scripts(self, text: str, is_end: np.ndarray) -> None:
         """Splits what is between white space by the rules of Unicode if the network has never seen its letters."""
@@ -253,6 +250,12 @@ def _with_words(source: SourceSentence, tokens: Sequence[RawToken], start: int) 
         words += token.words
         word_spans += spans_in_token(token.words, (source.text or "")[slice(*span)], span)
     return replace(source, words=words, word_spans=word_spans, multiword_tokens=multiword_tokens)
+
+
+def _marks_in_words(text: str, marks: str) -> list[int]:
+    """Indices of these marks where they stand between letters."""
+    found = (index for index in range(1, len(text) - 1) if text[index] in marks) if marks else ()
+    return [index for index in found if text[index - 1].isalpha() and text[index + 1].isalpha()]
 
 
 def _cased(words: str, token: str) -> tuple[str, ...]:

@@ -5,9 +5,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from hf_structure.algorithms.contractions import apply_rule
+from hf_structure.text.running import TextSentence
 
 SURE = 0.95  # share of the occurrences of a token that are split alike
 SEEN = 2  # times, at least
+MARKS_SEEN = 10
 
 
 def split_rule(token: str, words: Sequence[str]) -> str | None:
@@ -99,3 +101,16 @@ def collect_habits(tokens: Iterable[tuple[str, tuple[str, ...]]], rules: Sequenc
         if rule and count >= SEEN and count >= SURE * splits.total():
             sure[token] = rule
     return {"rules": sorted(found - {0}), "tokens": sure}
+
+
+def collect_marks(sentences: Iterable[TextSentence]) -> str:
+    """The marks that a language nearly always makes tokens of their own between two letters, such as its hyphen."""
+    counts: dict[str, Counter[bool]] = defaultdict(Counter)  # by whether it is a token
+    for sentence in sentences:
+        ends = set(sentence.ends)
+        for index, mark in enumerate(sentence.text[1:-1], start=1):
+            before, after = sentence.text[index - 1], sentence.text[index + 1]
+            if before.isalpha() and after.isalpha() and not mark.isalnum() and not mark.isspace():
+                counts[mark][{index - 1, index} <= ends] += 1
+    times = {mark: seen[True] for mark, seen in counts.items() if seen[True] >= SURE * seen.total()}
+    return "".join(sorted(mark for mark, count in times.items() if count >= MARKS_SEEN))
