@@ -170,8 +170,10 @@ class RawTextReader:
         start = 0
         for first, last in pairwise([0, *((sentences > LIKELY).nonzero()[0] + 1).tolist()]):
             habits = self._habits_of(scored.languages[first:last])
-            for index in _marks_in_words(read[first:last], habits.get("marks", "")):
-                is_end[first + index - 1 : first + index + 1] = True
+            marks = habits.get("marks", "")
+            for index in range(first + 1, last - 1) if marks else ():
+                if read[index] in marks and read[index - 1].isalpha() and read[index + 1].isalpha():
+                    is_end[index - 1 : index + 1] = True
             for end in (first + is_end[first:last].nonzero()[0]).tolist():
                 while read[start].isspace():
                     start += 1
@@ -250,12 +252,6 @@ def _with_words(source: SourceSentence, tokens: Sequence[RawToken], start: int) 
         words += token.words
         word_spans += spans_in_token(token.words, (source.text or "")[slice(*span)], span)
     return replace(source, words=words, word_spans=word_spans, multiword_tokens=multiword_tokens)
-
-
-def _marks_in_words(text: str, marks: str) -> list[int]:
-    """Indices of these marks where they stand between letters."""
-    found = (index for index in range(1, len(text) - 1) if text[index] in marks) if marks else ()
-    return [index for index in found if text[index - 1].isalpha() and text[index + 1].isalpha()]
 
 
 def _cased(words: str, token: str) -> tuple[str, ...]:
