@@ -169,7 +169,8 @@ class RawTextReader:
         tokens = []
         start = 0
         for first, last in pairwise([0, *((sentences > LIKELY).nonzero()[0] + 1).tolist()]):
-            habits = self._habits_of(scored.languages[first:last])
+            is_shown = [not character.isspace() for character in read[first:last]]
+            habits = self._habits_of(scored.languages[first:last][is_shown])
             marks = habits.get("marks", "")
             for index in range(first + 1, last - 1) if marks else ():
                 if read[index] in marks and read[index - 1].isalpha() and read[index + 1].isalpha():
@@ -184,7 +185,7 @@ class RawTextReader:
         return tokens
 
     def _habits_of(self, languages: np.ndarray) -> Mapping[str, Any]:
-        """How the language of a sentence with these scores `(characters, languages)` splits it; empty if not known."""
+        """How the language of a sentence of these scores `(characters, languages)` splits it; empty if not known."""
         if not self.habits or self.told:
             return self.habits.get(self.told, {})
         return self.habits[self.languages[languages.mean(0).argmax()]]
