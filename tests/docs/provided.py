@@ -211,7 +211,7 @@ MODELS = {
     "tagger": (
         "runs/refined-3a runs/refined-3b runs/refined-3c runs/student-4a runs/refined-4a runs/refined-4b runs/fast-2 "
         "runs/fast-compact-2 runs/fast-3a runs/fast-3b runs/fast-3c runs/rngt-en "
-        "runs/multilingual runs/multilingual-lemmas"
+        "runs/multilingual runs/multilingual-lemmas runs/multilingual-first runs/multilingual-further"
     ),
     "constituents": ("runs/constituents runs/typed runs/parser-4 runs/large"),
     "tagged_g2g_transformer": "runs/tagged",
