@@ -112,7 +112,9 @@ def further_settings(args: SegmenterArguments, settings: dict, treebanks: list[s
     if settings["treebanks"] != ["any", *treebanks]:
         other = sorted({*settings["treebanks"][1:]} ^ {*treebanks})
         raise ValueError(f"--train_further needs the treebanks of the network, in their order; different: {other}")
-    return settings | {"dictionary": read_dictionary(args.dictionary, args.max_cost)} if args.dictionary else settings
+    if not args.dictionary:
+        return settings
+    return settings | {"dictionary": read_dictionary(args.dictionary, args.max_cost)}
 
 
 def start_vectors(
@@ -160,6 +162,8 @@ def parse_arguments() -> tuple[SegmenterArguments, TrainingArguments]:
     args, training_args, *_ = parser.parse_args_into_dataclasses()
     if training_args.max_steps < 1 and not args.languages_only:
         raise ValueError("--max_steps is needed: the number of updates")
+    if args.languages_only and args.train_further:
+        raise ValueError("--languages_only trains no network: leave --train_further out")
     # The data set makes its own columns.
     training_args.remove_unused_columns = False
     return args, training_args

@@ -137,6 +137,11 @@ def test_a_network_of_other_treebanks(trained, treebanks, tmp_path, monkeypatch)
         train(monkeypatch, tmp_path, trained, tmp_path / "output", "--config", "segmenter", "--train_further")
 
 
+def test_a_network_that_is_not_trained_is_not_trained_further(trained, treebanks, tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="leave --train_further out"):
+        train(monkeypatch, treebanks, trained, tmp_path, "--languages_only", "--train_further")
+
+
 def test_updates_are_needed(treebanks, parser, tmp_path, monkeypatch):
     monkeypatch.setattr(
         sys, "argv", ["train_segmenter.py", "--folder", str(treebanks), "--parser", str(parser), "--output_dir", "x"]

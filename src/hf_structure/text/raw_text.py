@@ -192,7 +192,7 @@ class RawTextReader:
 
     def _token_ends(self, text: str, is_end: np.ndarray) -> np.ndarray:
         """
-        Which characters are the last of a token: never white space, always a whole grapheme cluster, the text's end.
+        Returns a mask of the last characters of tokens: no white space, whole grapheme clusters, and the text's end.
         """
         if not text.isascii():
             whole = np.zeros(len(text), dtype=bool)

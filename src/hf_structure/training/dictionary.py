@@ -1,4 +1,4 @@
-"""What a network over characters knows before it learns: which characters there are, and words of a dictionary."""
+"""The lists of characters and words that a network over characters is given before training."""
 
 from collections.abc import Iterable, Sequence
 

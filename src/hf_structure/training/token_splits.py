@@ -9,7 +9,7 @@ from hf_structure.text.running import TextSentence
 
 SURE = 0.95  # share of the occurrences of a token that are split alike
 SEEN = 2  # times, at least
-MARKS_SEEN = 10
+MARKS_SEEN = 10  # times that a mark is a token between letters, at least
 
 
 def split_rule(token: str, words: Sequence[str]) -> str | None:
@@ -104,12 +104,13 @@ def collect_habits(tokens: Iterable[tuple[str, tuple[str, ...]]], rules: Sequenc
 
 
 def collect_marks(sentences: Iterable[TextSentence]) -> str:
-    """The marks that a language nearly always makes tokens of their own between two letters, such as its hyphen."""
+    """Returns the marks, such as a hyphen, that are nearly always tokens of their own between two letters."""
     counts: dict[str, Counter[bool]] = defaultdict(Counter)  # by whether it is a token
     for sentence in sentences:
         ends = set(sentence.ends)
         for index, mark in enumerate(sentence.text[1:-1], start=1):
-            before, after = sentence.text[index - 1], sentence.text[index + 1]
+            before = sentence.text[index - 1]
+            after = sentence.text[index + 1]
             if before.isalpha() and after.isalpha() and not mark.isalnum() and not mark.isspace():
                 counts[mark][{index - 1, index} <= ends] += 1
     times = {mark: seen[True] for mark, seen in counts.items() if seen[True] >= SURE * seen.total()}

@@ -305,7 +305,7 @@ class TransformerGrammarForCausalLM(TreeLMMixin, TransformerGrammarPreTrainedMod
         return Predictions(tokens, kinds.masked_fill(~may_come, -torch.inf))
 
     def may_come(self, of_kinds: torch.Tensor) -> torch.Tensor:
-        """Whether each token of the vocabulary can come, `(..., vocab_size)`, by its kind, `(..., TOKEN_KINDS)`."""
+        """Returns a mask of the tokens that can come next, `(..., vocab_size)`; `of_kinds` is one of their kinds."""
         device = of_kinds.device
         # Rows of one of eight patterns are copied as a whole, faster than single elements are looked up.
         bits = 2 ** torch.arange(TOKEN_KINDS, device=device)  # (kinds,)
