@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from hf_structure.cli.common import run_with_options
 from hf_structure.cli.groups import genre_of
-from hf_structure.text.conllu import ConlluSentence, by_paragraph, raw_text, read_conllu
+from hf_structure.text.conllu import ConlluSentence, ConlluToken, by_paragraph, raw_text, read_conllu
 from hf_structure.text.files import new_file
 from hf_structure.text.normalization import keep_mask
 
@@ -42,8 +42,22 @@ def select(sentences: Iterable[tuple[ConlluSentence, str | None]], args, genres:
         if args.drop_punctuation:
             columns = sentence.to_sentence()
             sentence = sentence.keep_words(keep_mask(columns["words"], columns["tags"], columns["deprels"], args.by))
+        if args.first_person:
+            sentence = with_first_person(sentence)
         if sentence.tokens:
             yield sentence
+
+
+def with_first_person(sentence: ConlluSentence) -> ConlluSentence:
+    """Gives `was` the first person where its subject is `I`: as the predicate, its auxiliary or its copula."""
+    of_i = {word.head for word in sentence.words if word.form in ("I", "i") and word.deprel.startswith("nsubj")}
+
+    def is_mended(word: ConlluToken) -> bool:
+        predicate = word.head if word.deprel.partition(":")[0] in ("aux", "cop") else word.id
+        return word.form.lower() == "was" and predicate in of_i
+
+    feats = [word.feats.replace("Person=3", "Person=1") if is_mended(word) else word.feats for word in sentence.words]
+    return sentence.with_column("feats", feats)
 
 
 WRITERS = {
@@ -90,6 +104,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--genres", nargs="+", default=[], help="only documents of these genres (by `newdoc id`)")
     parser.add_argument("--exclude_genres", nargs="+", default=[], help="no documents of these genres")
     parser.add_argument("--drop_punctuation", action="store_true", help="leave punctuation out, re-attach dependents")
+    first_help = "give `was` Person=1 where its subject is `I`: EWT has Person=3 there in two cases of three"
+    parser.add_argument("--first_person", action="store_true", help=first_help)
     by_help = "what tells punctuation: deprel `punct`, tags, word form, or (auto) the first of them that is annotated"
     parser.add_argument("--by", choices=["auto", "deprel", "tags", "form"], default="auto", help=by_help)
     run_with_options(parser, prepare, arguments)

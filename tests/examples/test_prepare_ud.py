@@ -66,6 +66,35 @@ def test_punctuation_is_dropped(treebank, tmp_path):
     assert (tmp_path / "out.txt").read_text() == "A\nB\nC\nD\n"
 
 
+def test_was_of_the_first_person(tmp_path):
+    third = "Number=Sing|Person=3"
+    rows = [
+        ("I", "nsubj", 3, "Person=1"),
+        ("was", "cop", 3, third),
+        ("ill", "root", 0, "_"),
+        ("and", "cc", 6, "_"),
+        ("he", "nsubj", 6, "Person=3"),
+        ("was", "conj", 3, third),
+        ("i", "nsubj:pass", 9, "Person=1"),
+        ("Was", "aux:pass", 9, third),
+        ("seen", "conj", 3, "_"),
+        ("I", "nsubj", 11, "Person=1"),
+        ("was", "conj", 3, third),
+        ("I", "nsubj", 13, "Person=1"),
+        ("is", "conj", 3, third),
+    ]
+    lines = [
+        f"{number}\t{form}\t_\tX\t_\t{feats}\t{head}\t{label}\t_\t_\n"
+        for number, (form, label, head, feats) in enumerate(rows, start=1)
+    ]
+    (tmp_path / "in.conllu").write_text("".join(lines) + "\n")
+    run(tmp_path / "in.conllu", "--output", tmp_path / "out.conllu", "--first_person")
+    (mended,) = read_conllu(tmp_path / "out.conllu")
+    changed = {word.id for word, (*_, feats) in zip(mended.words, rows, strict=True) if word.feats != feats}
+    assert changed == {"2", "8", "11"}
+    assert {mended.words[int(number) - 1].feats for number in changed} == {"Number=Sing|Person=1"}
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

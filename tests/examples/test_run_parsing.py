@@ -626,6 +626,22 @@ def test_a_trained_parser_learns_further_columns(treebanks, run, tmp_path):
     assert parse([SEES], tmp_path / "two")[0].dependency.columns["lemma"][2] == "see"
 
 
+def test_some_modules_learn_and_the_others_keep_their_weights(tagger, treebanks, run, tmp_path):
+    """Running text is left out: alone in a batch, it has nothing to teach a tagger."""
+    files = ["--train_file", treebanks / "other.conllu", "--validation_file", treebanks / "dev.conllu"]
+    options = [*files, "--output_dir", tmp_path / "run", "--num_train_epochs", "1", *OPTIONS, *SMALL_BATCHES]
+    trained = ["--model_name_or_path", tagger, "--new_learning_rate", "0.01", *options]
+    run(*trained, "--train_only", "tagger.columns.upos", "tagger.hidden")
+    before, after = (load_file(folder / "model.safetensors") for folder in (tagger, tmp_path / "run"))
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed == {f"tagger.{part}.{kind}" for part in ("columns.upos", "hidden") for kind in ("weight", "bias")}
+    learned = sum(after[name].numel() for name in changed)
+    assert f"| parameters that learn | {learned:,} |" in (tmp_path / "run" / "README.md").read_text()
+    message = "--train_only: this parser has no taggr; it has rng_transformer, .*, tagger, segmenter, and their parts"
+    with pytest.raises(ValueError, match=message):
+        run(*trained, "--train_only", "taggr", "--output_dir", tmp_path / "other")
+
+
 def test_columns_reach_words_and_conllu(tagger):
     tree = parse([SEES], tagger)[0].dependency
     verb = list(tree)[2]

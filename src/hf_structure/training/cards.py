@@ -89,6 +89,10 @@ def training_settings(trainer: Any) -> dict[str, str]:
     found = extract_hyperparameters_from_trainer(trainer)
     settings = {name: str(value) for name, value in found.items() if name not in NO_SETTINGS}
     settings["learning_rate"] = learning_rates(trainer)
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    learned = model.num_parameters(only_trainable=True)
+    if learned < model.num_parameters():
+        settings["parameters that learn"] = f"{learned:,}"
     # A script may make its own optimizer, whatever the options say.
     if trainer.optimizer is not None:
         settings["optimizer"] = describe(trainer.optimizer)

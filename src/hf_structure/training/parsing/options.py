@@ -28,6 +28,7 @@ class ParsingModelArguments(ModelArguments):
 
     needs: ClassVar[dict[str, str]] = {
         "num_layers": "encoder",
+        "train_only": "train_file",
         "teacher": "train_file",
         **dict.fromkeys(("teacher_columns", "teacher_weight"), "teacher"),
     }
@@ -63,6 +64,13 @@ class ParsingModelArguments(ModelArguments):
             "times. Without a name, the columns of --config are left out. A trained parser keeps the columns that it "
             "predicts, and learns these too.",
             "choices": list(PREDICTED),
+        },
+    )
+    train_only: list[str] = field(
+        default_factory=list,
+        metadata={
+            "help": "Modules of the parser that learn, such as tagger or tagger.columns.feats; all others keep their "
+            "weights. An unknown one prints those that there are."
         },
     )
     use_lexicon: bool = option(

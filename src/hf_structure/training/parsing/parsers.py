@@ -1,7 +1,7 @@
 """Loads or makes the parser to train, and its tokenizer."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from datasets import Dataset
@@ -138,3 +138,23 @@ def new_parameters(model: PreTrainedModel, args: ParsingModelArguments) -> list[
     is_beneath = getattr(model.base_model, "encoder", None) is not None
     prefix = f"{model.base_model_prefix}.{'encoder.' if is_beneath else ''}"
     return [name for name in every if not name.startswith(prefix) or "_relations." in name]
+
+
+def train_only(model: PreTrainedModel, names: Sequence[str]) -> None:
+    """Lets only these modules of a parser learn, as `tagger.columns.feats`. Raises `ValueError` for unknown ones."""
+    modules = dict(model.named_modules())
+    if unknown := {*names} - {*modules}:
+        known = ", ".join(name for name, _ in model.named_children())
+        raise ValueError(
+            f"--train_only: this parser has no {', '.join(sorted(unknown))}; it has {known}, and their parts"
+        )
+    model.requires_grad_(False)
+    for name in names:
+        modules[name].requires_grad_(True)
+
+
+def learns_starts(model: PreTrainedModel) -> bool:
+    """Whether running text teaches anything: the sentence starts, or what they are scored from."""
+    of_trees = ("decoder.", "tagger.", "constituents.")
+    learned = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    return not all(name.startswith(of_trees) for name in learned)
