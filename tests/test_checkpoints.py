@@ -23,6 +23,9 @@ MEGABYTES = {
     "structformer-en": 15,
     "udgn-en": 16,
 }
+IN_CLONES = pytest.param(
+    str(LARGE), marks=pytest.mark.skipif(not LARGE.is_dir(), reason="not in archives: the model is too large")
+)
 PARSERS = ["g2gt-en-ewt", "rngt-en", "rngt-en-fast", "structformer-en", "udgn-en"]
 MASKED = ["structformer-en", "udgn-en"]
 
@@ -65,15 +68,7 @@ def test_long_sentences_are_not_cut(name, monkeypatch, caplog):
     assert not caplog.records
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *PARSERS,
-        pytest.param(
-            str(LARGE), marks=pytest.mark.skipif(not LARGE.is_dir(), reason="not in archives: the model is too large")
-        ),
-    ],
-)
+@pytest.mark.parametrize("name", [*PARSERS, IN_CLONES])
 def test_parses_as_on_the_day_of_its_release(name):
     for case in json.loads((GOLDEN / f"{Path(name).name}.json").read_text(encoding="utf-8")):
         parsed = hf_structure.parse([case["words"]], model=name)[0]
@@ -98,6 +93,16 @@ def test_the_accurate_parser_is_right_about_the_sentence_of_the_readme():
     tree = hf_structure.parse("The cat that chased the mouse slept.", model="rngt-en").dependency
     assert list(tree.heads) == [2, 7, 4, 2, 6, 4, 0, 7]
     assert list(tree.labels) == ["det", "nsubj", "nsubj", "acl:relcl", "det", "obj", "root", "punct"]
+
+
+@pytest.mark.parametrize("name", ["rngt-en", "rngt-en-fast", IN_CLONES])
+def test_was_agrees_with_its_subject(name):
+    """In EWT, `I was` has the third person in two cases of three."""
+    mail = "hi all, sorry for the late reply - I was ill can you send it again? thx"
+    texts = [mail, "I was ill.", "i was there", "When I was young, he was old.", "She was ill."]
+    parses = [parsed for text in texts for parsed in hf_structure.parse(text, name, sentences="model")]
+    words = [word for parsed in parses for word in parsed if word.form == "was"]
+    assert [word.feats["Person"] for word in words] == ["1", "1", "1", "1", "3", "3"]
 
 
 @pytest.mark.parametrize("name", PARSERS)

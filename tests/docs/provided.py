@@ -210,10 +210,10 @@ MODELS = {
     ),
     "tagger": (
         "runs/refined-3a runs/refined-3b runs/refined-3c runs/student-4a runs/refined-4a runs/refined-4b runs/fast-2 "
-        "runs/fast-compact-2 runs/fast-3a runs/fast-3b runs/fast-3c runs/rngt-en "
+        "runs/fast-compact-2 runs/fast-3a runs/fast-3b runs/fast-3c runs/fast-features runs/features runs/rngt-en "
         "runs/multilingual runs/multilingual-lemmas runs/multilingual-first runs/multilingual-further"
     ),
-    "constituents": ("runs/constituents runs/typed runs/parser-4 runs/large"),
+    "constituents": "runs/constituents runs/typed runs/parser-4 runs/large runs/large-tagger",
     "tagged_g2g_transformer": "runs/tagged",
     "g2g_transformer": (
         "runs/g2gt-en-ewt runs/table2/G2G-seed2 runs/table2/DepTr-seed2 runs/table2/DepTr+CH-seed2 "

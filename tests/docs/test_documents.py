@@ -72,7 +72,7 @@ NOT_RUN = {  # by a regular expression of the command line
     r"^awk -v k": "tables that are not free",
     r"evaluate_treebanks.py": "many treebanks; tests/examples has it",
     r"train_segmenter.py": "many treebanks; tests/examples trains one",
-    r"calibrate_parser.py runs/large": "a parser of all words; another page calibrates one",
+    r"calibrate_parser.py runs/(large|fast)": "a parser of all words; another page calibrates one",
     r"^hf-structure (mcp|serve)": "serves until it is stopped; tests/integrations has it",
     r"--model my-parser$": "a model of a package; tests/hub installs it",
     r"lm_eval": "a task of the Hub; tests/integrations has it",
