@@ -637,9 +637,20 @@ def test_some_modules_learn_and_the_others_keep_their_weights(tagger, treebanks,
     assert changed == {f"tagger.{part}.{kind}" for part in ("columns.upos", "hidden") for kind in ("weight", "bias")}
     learned = sum(after[name].numel() for name in changed)
     assert f"| parameters that learn | {learned:,} |" in (tmp_path / "run" / "README.md").read_text()
-    message = "--train_only: this parser has no taggr; it has rng_transformer, .*, tagger, segmenter, and their parts"
+    message = (
+        "no weights of tagger.dropout, taggr, but those of rng_transformer, .*, tagger, segmenter, and of their parts"
+    )
     with pytest.raises(ValueError, match=message):
-        run(*trained, "--train_only", "taggr", "--output_dir", tmp_path / "other")
+        run(*trained, "--train_only", "taggr", "tagger.dropout", "--output_dir", tmp_path / "other")
+
+
+def test_a_batch_may_have_nothing_for_the_modules_that_learn(tagger, treebanks, run, tmp_path):
+    files = ["--train_file", treebanks / "train.conllu", "--validation_file", treebanks / "dev.conllu"]
+    options = [*files, "--output_dir", tmp_path / "run", "--num_train_epochs", "1", *OPTIONS, *SMALL_BATCHES]
+    run("--model_name_or_path", tagger, "--new_learning_rate", "0.01", *options, "--train_only", "segmenter")
+    before, after = (load_file(folder / "model.safetensors") for folder in (tagger, tmp_path / "run"))
+    changed = {name.partition(".")[0] for name in before if not torch.equal(before[name], after[name])}
+    assert changed == {"segmenter"}
 
 
 def test_columns_reach_words_and_conllu(tagger):

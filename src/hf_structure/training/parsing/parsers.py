@@ -141,12 +141,16 @@ def new_parameters(model: PreTrainedModel, args: ParsingModelArguments) -> list[
 
 
 def train_only(model: PreTrainedModel, names: Sequence[str]) -> None:
-    """Lets only these modules of a parser learn, as `tagger.columns.feats`. Raises `ValueError` for unknown ones."""
-    modules = dict(model.named_modules())
+    """
+    Lets only these modules of a parser learn, such as `tagger.columns.feats`. Raises `ValueError` for unknown ones
+    and for those without weights.
+    """
+    modules = {name: module for name, module in model.named_modules() if any(True for _ in module.parameters())}
     if unknown := {*names} - {*modules}:
-        known = ", ".join(name for name, _ in model.named_children())
+        known = ", ".join(name for name, _ in model.named_children() if name in modules)
         raise ValueError(
-            f"--train_only: this parser has no {', '.join(sorted(unknown))}; it has {known}, and their parts"
+            f"--train_only: this parser has no weights of {', '.join(sorted(unknown))}, but those of {known}, and of "
+            "their parts"
         )
     model.requires_grad_(False)
     for name in names:
