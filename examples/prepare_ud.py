@@ -18,6 +18,7 @@ from tqdm import tqdm
 
 from hf_structure.cli.common import run_with_options
 from hf_structure.cli.groups import genre_of
+from hf_structure.metrics.attachment import universal_label
 from hf_structure.text.conllu import ConlluSentence, ConlluToken, by_paragraph, raw_text, read_conllu
 from hf_structure.text.files import new_file
 from hf_structure.text.normalization import keep_mask
@@ -50,10 +51,12 @@ def select(sentences: Iterable[tuple[ConlluSentence, str | None]], args, genres:
 
 def with_first_person(sentence: ConlluSentence) -> ConlluSentence:
     """Gives `was` the first person where its subject is `I`: as the predicate, its auxiliary or its copula."""
-    of_i = {word.head for word in sentence.words if word.form in ("I", "i") and word.deprel.startswith("nsubj")}
+    of_i = {
+        word.head for word in sentence.words if word.form in ("I", "i") and universal_label(word.deprel) == "nsubj"
+    }
 
     def is_mended(word: ConlluToken) -> bool:
-        predicate = word.head if word.deprel.partition(":")[0] in ("aux", "cop") else word.id
+        predicate = word.head if universal_label(word.deprel) in ("aux", "cop") else word.id
         return word.form.lower() == "was" and predicate in of_i
 
     feats = [word.feats.replace("Person=3", "Person=1") if is_mended(word) else word.feats for word in sentence.words]

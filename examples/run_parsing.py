@@ -33,8 +33,8 @@ sentences of an unnamed treebank or language. `--sampling_power 0.5` gives small
 print the scores of each treebank as a table.
 
 `--model_name_or_path runs/parser` trains a trained parser further, for example on other trees; settings that leave its
-weights unchanged may be new (`--config_overrides '{"num_rounds": 3}'`). `--train_only tagger` trains some of its
-modules, and leaves the others as they are.
+weights unchanged may be new (`--config_overrides '{"num_rounds": 3}'`). `--train_only tagger` trains
+some of its modules, and leaves the others as they are.
 
 `--typed_copies lower=0.1 bare=0.2 upper=0.05` adds copies of training text as people type it: a tenth of the
 sentences, and of the paragraphs for sentence boundaries, in lower case, a fifth in lower case without punctuation, a
@@ -74,14 +74,7 @@ from hf_structure.training.parsing.options import (
     check_options,
     require_option,
 )
-from hf_structure.training.parsing.parsers import (
-    columns_of,
-    learns_starts,
-    load_model,
-    load_tokenizer,
-    new_parameters,
-    train_only,
-)
+from hf_structure.training.parsing.parsers import columns_of, load_model, load_tokenizer, new_parameters, train_only
 from hf_structure.training.parsing.rows import predicted_columns, to_rows, without_unusable
 from hf_structure.training.parsing.running_text import read_running_text
 from hf_structure.training.parsing.sentences import lexicon_of, read_trees, with_constituents, with_initial_trees
@@ -117,7 +110,7 @@ def adapt_options(
     data_args: ParsingDataArguments,
     training_args: ParsingTrainingArguments,
 ) -> None:
-    """Sets the metric for this parser. Raises `ValueError` for options that do not fit the parser."""
+    """Sets the metric and the modules that learn. Raises `ValueError` for options that do not fit the parser."""
     if "learning_rate" in training_args.given and not (model_args.encoder or model_args.model_name_or_path):
         logger.warning("--learning_rate has no effect: a parser from scratch learns at --new_learning_rate")
     learned = model.config.abilities.treebanks
@@ -127,6 +120,8 @@ def adapt_options(
         raise ValueError("--tell_treebank has no effect: this parser does not tell treebanks apart")
     if data_args.initial_train_file:
         require_option(family_of(model.config), "initial_train_file")
+    if model_args.train_only:
+        train_only(model, model_args.train_only)
     choose_metric(model, treebanks["validation"], training_args)
 
 
@@ -191,8 +186,6 @@ def main() -> None:
     settings = training_settings(files["train"], treebanks["train"], model_args, data_args) | settings
     tokenizer = load_tokenizer(model_args, trees.get("train"))
     model = load_model(model_args, settings, tokenizer, trees.get("train"))
-    if model_args.train_only:
-        train_only(model, model_args.train_only)
     # Saved with the tokenizer, for tools that truncate by it.
     tokenizer.model_max_length = model.config.max_words
     logger.info("%d words or pieces, %d parameters", len(tokenizer), model.num_parameters())
@@ -210,12 +203,13 @@ def main() -> None:
             "punctuation_by": data_args.punctuation_by,
             "tell_treebank": is_training or data_args.tell_treebank,
             "max_length": data_args.max_length if is_training else None,
+            "train_only": model_args.train_only if is_training else [],
         }
         parts = [to_rows(sentences, tokenizer, model.config, corpora, **options)]
         if is_training and teacher is not None:
             trust = model_args.trust_remote_code
             parts = [with_teacher(parts[0], sentences, teacher, data_args.max_length, trust, corpora)]
-        if model.config.abilities.segments and (learns_starts(model) or not is_training):
+        if model.config.abilities.segments:
             text = read_running_text(files[part], treebanks[part], corpora, shares, training_args.seed)
             if text is not None:
                 parts.append(to_rows(text, tokenizer, model.config, corpora, **options))

@@ -636,21 +636,34 @@ def test_some_modules_learn_and_the_others_keep_their_weights(tagger, treebanks,
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     assert changed == {f"tagger.{part}.{kind}" for part in ("columns.upos", "hidden") for kind in ("weight", "bias")}
     learned = sum(after[name].numel() for name in changed)
-    assert f"| parameters that learn | {learned:,} |" in (tmp_path / "run" / "README.md").read_text()
-    message = (
-        "no weights of tagger.dropout, taggr, but those of rng_transformer, .*, tagger, segmenter, and of their parts"
-    )
+    card = (tmp_path / "run" / "README.md").read_text()
+    assert f"| parameters that learn | {learned:,} |" in card
+    assert "| learning rate | 0.01 |" in card
+    message = r"tagger.dropout, taggr cannot be trained\. .* are rng_transformer, .*, tagger, segmenter, and their"
     with pytest.raises(ValueError, match=message):
         run(*trained, "--train_only", "taggr", "tagger.dropout", "--output_dir", tmp_path / "other")
 
 
-def test_a_batch_may_have_nothing_for_the_modules_that_learn(tagger, treebanks, run, tmp_path):
+def test_sentences_that_teach_the_modules_nothing_are_left_out(tagger, treebank, treebanks, run, tmp_path):
     files = ["--train_file", treebanks / "train.conllu", "--validation_file", treebanks / "dev.conllu"]
-    options = [*files, "--output_dir", tmp_path / "run", "--num_train_epochs", "1", *OPTIONS, *SMALL_BATCHES]
-    run("--model_name_or_path", tagger, "--new_learning_rate", "0.01", *options, "--train_only", "segmenter")
+    options = ["--num_train_epochs", "1", *OPTIONS, *SMALL_BATCHES, "--train_only", "segmenter"]
+    trained = ["--model_name_or_path", tagger, "--new_learning_rate", "0.01", *options]
+    run(*trained, *files, "--output_dir", tmp_path / "run")
     before, after = (load_file(folder / "model.safetensors") for folder in (tagger, tmp_path / "run"))
     changed = {name.partition(".")[0] for name in before if not torch.equal(before[name], after[name])}
     assert changed == {"segmenter"}
+    files[1] = treebank / "train.conllu"
+    with pytest.raises(ValueError, match="train: 60 of 60 sentences left out; 60: nothing to learn for segmenter"):
+        run(*trained, *files, "--output_dir", tmp_path / "other")
+
+
+@pytest.mark.slow
+def test_two_processes_train_some_modules(tagger, treebanks, tmp_path):
+    files = ["--train_file", treebanks / "train.conllu", "--validation_file", treebanks / "dev.conllu"]
+    options = [*files, "--output_dir", tmp_path / "run", "--num_train_epochs", "1", *SMALL_BATCHES]
+    arguments = ["--model_name_or_path", tagger, *options, "--train_only", "segmenter"]
+    done = subprocess.run(command(*arguments, launcher=TORCHRUN), env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_columns_reach_words_and_conllu(tagger):

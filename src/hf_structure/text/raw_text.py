@@ -169,8 +169,7 @@ class RawTextReader:
         tokens = []
         start = 0
         for first, last in pairwise([0, *((sentences > LIKELY).nonzero()[0] + 1).tolist()]):
-            is_shown = [not character.isspace() for character in read[first:last]]
-            habits = self._habits_of(scored.languages[first:last][is_shown])
+            habits = self._habits_of(read[first:last], scored.languages[first:last])
             marks = habits.get("marks", "")
             for index in range(first + 1, last - 1) if marks else ():
                 if read[index] in marks and read[index - 1].isalpha() and read[index + 1].isalpha():
@@ -184,11 +183,12 @@ class RawTextReader:
                 start = end + 1
         return tokens
 
-    def _habits_of(self, languages: np.ndarray) -> Mapping[str, Any]:
-        """How the language of a sentence of these scores `(characters, languages)` splits it; empty if not known."""
+    def _habits_of(self, sentence: str, languages: np.ndarray) -> Mapping[str, Any]:
+        """How a sentence is split in its language, by these scores `(characters, languages)`; empty if not known."""
         if not self.habits or self.told:
             return self.habits.get(self.told, {})
-        return self.habits[self.languages[languages.mean(0).argmax()]]
+        is_shown = [not character.isspace() for character in sentence]
+        return self.habits[self.languages[languages[is_shown].mean(0).argmax()]]
 
     def _token_ends(self, text: str, is_end: np.ndarray) -> np.ndarray:
         """

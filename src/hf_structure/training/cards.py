@@ -88,8 +88,8 @@ def training_settings(trainer: Any) -> dict[str, str]:
     """Returns the hyperparameters of a run, and the versions of packages."""
     found = extract_hyperparameters_from_trainer(trainer)
     settings = {name: str(value) for name, value in found.items() if name not in NO_SETTINGS}
-    settings["learning_rate"] = learning_rates(trainer)
     model = trainer.accelerator.unwrap_model(trainer.model)
+    settings["learning_rate"] = learning_rates(trainer, model)
     learned = model.num_parameters(only_trainable=True)
     if learned < model.num_parameters():
         settings["parameters that learn"] = f"{learned:,}"
@@ -111,14 +111,14 @@ def describe(optimizer: Any) -> str:
     return f"{type(optimizer).__name__}, {', '.join(f'{name}={value}' for name, value in settings.items())}"
 
 
-def learning_rates(trainer: Any) -> str:
-    """Returns the peak learning rates, of all parameters or of groups of them."""
-    model = trainer.accelerator.unwrap_model(trainer.model)
+def learning_rates(trainer: Any, model: Any) -> str:
+    """Returns the peak learning rates of the parameters that learn, of all or of groups of them."""
+    learned = {parameter for parameter in model.parameters() if parameter.requires_grad}
     own, rate = trainer.own_learning_rate(model)
-    number = len(list(own))
+    number = len(learned & {*own})
     if rate is None or number == 0:
         return str(trainer.args.learning_rate)
-    if number == len(list(model.parameters())):
+    if number == len(learned):
         return str(rate)
     return f"{trainer.args.learning_rate}; {rate} of {trainer.own_parameters}"
 

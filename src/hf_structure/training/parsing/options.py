@@ -70,7 +70,7 @@ class ParsingModelArguments(ModelArguments):
         default_factory=list,
         metadata={
             "help": "Modules of the parser that learn, such as tagger or tagger.columns.feats; all others keep their "
-            "weights. An unknown one prints those that there are."
+            "weights. The error for an unknown module lists those that exist."
         },
     )
     use_lexicon: bool = option(

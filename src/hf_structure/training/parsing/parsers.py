@@ -142,23 +142,16 @@ def new_parameters(model: PreTrainedModel, args: ParsingModelArguments) -> list[
 
 def train_only(model: PreTrainedModel, names: Sequence[str]) -> None:
     """
-    Lets only these modules of a parser learn, such as `tagger.columns.feats`. Raises `ValueError` for unknown ones
-    and for those without weights.
+    Freezes all of a parser but these modules, such as `tagger.columns.feats`. Raises `ValueError` if a module does not
+    exist or has no weights.
     """
-    modules = {name: module for name, module in model.named_modules() if any(True for _ in module.parameters())}
+    modules = {name: module for name, module in model.named_modules() if [*module.parameters()]}
     if unknown := {*names} - {*modules}:
         known = ", ".join(name for name, _ in model.named_children() if name in modules)
         raise ValueError(
-            f"--train_only: this parser has no weights of {', '.join(sorted(unknown))}, but those of {known}, and of "
+            f"--train_only: {', '.join(sorted(unknown))} cannot be trained. The modules with weights are {known}, and "
             "their parts"
         )
     model.requires_grad_(False)
     for name in names:
         modules[name].requires_grad_(True)
-
-
-def learns_starts(model: PreTrainedModel) -> bool:
-    """Whether running text teaches anything: the sentence starts, or what they are scored from."""
-    of_trees = ("decoder.", "tagger.", "constituents.")
-    learned = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
-    return not all(name.startswith(of_trees) for name in learned)

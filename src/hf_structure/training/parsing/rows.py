@@ -23,6 +23,9 @@ from hf_structure.training.corpora import NUMBER, NUMBERS, PAIRS, Corpora
 
 logger = logging.getLogger(__name__)
 
+# What each scorer learns from, a column of sentences. All other modules learn from every sentence.
+LESSONS = {"decoder": "heads", "tagger": "heads", "constituents": "spans", "segmenter": "sentence_starts"}
+
 
 def to_rows(
     sentences: Dataset, tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig, corpora: Corpora, **options
@@ -81,6 +84,7 @@ def encode_sentences(
     punctuation_by: str,
     max_length: int | None,
     tell_treebank: bool,
+    train_only: Sequence[str] = (),
 ) -> list[dict]:
     """
     Rows for [`ParsingTrainer`]. A row that cannot be used holds only the reason, as `left_out`.
@@ -89,6 +93,8 @@ def encode_sentences(
         punctuation_by (`str`): How punctuation is recognised, see [`keep_mask`].
         max_length (`int`, *optional*): Maximum number of words of a training sentence; None in evaluation.
         tell_treebank (`bool`): If True, the parser reads the treebank of each sentence.
+        train_only (`Sequence[str]`): The modules that learn; all by default. Sentences that teach them nothing are
+            left out.
     """
     # One for all sentences: its vocabularies are indexed once.
     encoder = RowEncoder(tokenizer, config)
@@ -96,7 +102,9 @@ def encode_sentences(
     for sentence in sentences:
         # Evaluation leaves out only what the parser cannot read; training also trees that cannot be learned.
         reason = encoder.why_left_out(sentence, max_length)
-        if "sentence_starts" in sentence:
+        if not teaches(sentence, train_only):
+            row = {"left_out": f"nothing to learn for {', '.join(train_only)}"}
+        elif "sentence_starts" in sentence:
             row = encoder.encode_paragraph(sentence)
         elif reason is None:
             row = encoder.encode_sentence(sentence)
@@ -110,6 +118,12 @@ def encode_sentences(
             row["treebank"] = treebank
         rows.append(row)
     return rows
+
+
+def teaches(sentence: Mapping, modules: Sequence[str]) -> bool:
+    """Returns whether one of these modules can learn from a sentence. If none is named, all learn."""
+    lessons = {LESSONS.get(module.partition(".")[0]) for module in modules}
+    return not modules or any(lesson is None or sentence.get(lesson) for lesson in lessons)
 
 
 class RowEncoder:

@@ -85,10 +85,6 @@ class ParsingTrainer(ScoringTrainer):
             if self.args.average_tokens_across_devices:
                 num_items = num_items / self.args.world_size
             loss = loss + self.teacher.loss(outputs, taught) / num_items
-        if model.training and not loss.requires_grad:
-            # Only some modules learn, and none from this batch: a segmenter has nothing to learn from trees.
-            learned = next(parameter for parameter in model.parameters() if parameter.requires_grad)
-            loss = loss + 0.0 * learned.sum()
         return (loss, outputs) if return_outputs else loss
 
     def scores(self, model, dataset) -> dict[str, float]:
