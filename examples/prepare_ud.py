@@ -50,7 +50,7 @@ def select(sentences: Iterable[tuple[ConlluSentence, str | None]], args, genres:
 
 
 def with_first_person(sentence: ConlluSentence) -> ConlluSentence:
-    """Gives `was` the first person where its subject is `I`: as the predicate, its auxiliary or its copula."""
+    """Sets `Person=1` for `was` if its subject is `I`, whether it is the predicate, an auxiliary or the copula."""
     of_i = {
         word.head for word in sentence.words if word.form in ("I", "i") and universal_label(word.deprel) == "nsubj"
     }
@@ -107,7 +107,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--genres", nargs="+", default=[], help="only documents of these genres (by `newdoc id`)")
     parser.add_argument("--exclude_genres", nargs="+", default=[], help="no documents of these genres")
     parser.add_argument("--drop_punctuation", action="store_true", help="leave punctuation out, re-attach dependents")
-    first_help = "give `was` Person=1 where its subject is `I`: EWT has Person=3 there in two cases of three"
+    first_help = "set Person=1 for `was` if its subject is `I`; EWT has Person=3 in two thirds of these cases"
     parser.add_argument("--first_person", action="store_true", help=first_help)
     by_help = "what tells punctuation: deprel `punct`, tags, word form, or (auto) the first of them that is annotated"
     parser.add_argument("--by", choices=["auto", "deprel", "tags", "form"], default="auto", help=by_help)
